@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The mutation guard: every row is hashed when it is stored and whenever it is read. A row that
-// changed in between was changed by somebody who must not, and the program ends.
+// The mutation guard hashes every row when it is stored and whenever it is read. When a row has changed
+// in between, code that does not own it has written to it, and the program panics.
 
 var (
 	guardMu   sync.Mutex
@@ -33,7 +33,7 @@ func (t *Txn) remember(row any) {
 	}
 }
 
-// forget runs when nobody holds the row any more.
+// forget runs when the row is no longer referenced.
 func forget(p uintptr) {
 	guardMu.Lock()
 	defer guardMu.Unlock()

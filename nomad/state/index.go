@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// index says under which keys a row is found.
+// index defines the keys under which a row is found.
 type index struct {
 	name string
 	// prefix is memdb's name for the rows whose keys begin alike.
 	prefix string
 	// page is where a table in pages has the index.
 	page pageOf
-	// key is the key of a row that has exactly one; nil where keys answers any number of them.
+	// key returns the only key of a row; nil where keys returns any number of keys.
 	key  func(row any) string
 	keys func(row any) []string
 }
 
-// of answers the keys of a row, in one where there is one.
+// of returns the keys of a row. A single key is returned in one.
 func (i *index) of(row any, one *[1]string) []string {
 	if i.key == nil {
 		return i.keys(row)
@@ -34,12 +34,12 @@ type layout struct {
 	indexes []*index
 	// fresh makes an empty row to decode into.
 	fresh func() any
-	// paged tells that the table is kept in pages.
+	// paged is set when the table is kept in pages.
 	paged bool
-	// stamped tells whether rows know when they came and changed, stamp tells them.
+	// stamped is set when rows record their create and modify indexes; stamp writes these.
 	stamped bool
 	stamp   func(row, old any, index uint64)
-	// created and modified are the indexes at which the row came and last changed, 0 where rows do not know.
+	// created and modified return the create and modify index of a row, 0 where rows do not record them.
 	created, modified func(row any) uint64
 }
 

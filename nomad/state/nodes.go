@@ -25,7 +25,7 @@ func controllersOfNode(n *api.Node) []string {
 	return slices.Collect(maps.Keys(n.CSIControllerPlugins))
 }
 
-// staleOnNode are the external volumes that the node may still have mounted of claims that were given up.
+// staleOnNode returns the external volumes that the node may still have mounted for abandoned claims.
 func staleOnNode(n *api.Node) (keys []string) {
 	for _, m := range n.StaleMounts {
 		keys = append(keys, rowKey(m.PluginID, m.ExternalID))
@@ -50,7 +50,7 @@ func (t *Txn) NodesByController(plugin string) iter.Seq[*api.Node] {
 	return nodes.list(t, "controller", plugin)
 }
 
-// NodesByStaleMount lists the nodes that may still have an external volume mounted of claims that were given up.
+// NodesByStaleMount lists the nodes that may still have an external volume mounted for abandoned claims.
 func (t *Txn) NodesByStaleMount(plugin, external string) iter.Seq[*api.Node] {
 	return nodes.list(t, "stale", rowKey(plugin, external))
 }

@@ -65,10 +65,10 @@ type group struct {
 
 func (v *view) edit() edit { return edit{v.writer, v.index} }
 
-// emptyPage stands for those that nobody wrote yet.
+// emptyPage stands in for pages that were never written.
 var emptyPage page
 
-// page answers a page to read.
+// page returns a page for reading.
 func (v *view) page(i *index) *page {
 	if p := v.own[i]; p != nil {
 		return p
@@ -81,7 +81,7 @@ func (v *view) page(i *index) *page {
 	return &emptyPage
 }
 
-// ownPage answers a page that this writer may change.
+// ownPage returns a page that this writer may change.
 func (v *view) ownPage(i *index) *page {
 	if p := v.own[i]; p != nil {
 		return p
@@ -165,8 +165,8 @@ func (v *view) removeRecord(l *layout, key string) {
 	v.noted[rowOf{l, key}] = int(at)
 }
 
-// noteRecord remembers a change and answers its number; of several changes of one record the first Before and the last
-// After count.
+// noteRecord records a change and returns its number. Several changes of one record become one change, with the first
+// Before and the last After.
 func (v *view) noteRecord(l *layout, key string, old *cell[record], row any) (number uint64) {
 	at, known := 0, false
 	switch {

@@ -179,7 +179,7 @@ func (r *reading) decode(one func(*reading, []byte) (any, error)) {
 	}
 }
 
-// decoder answers how rows of the table are decoded; it runs on all processors.
+// decoder returns the function that decodes rows of the table. The function runs on all processors.
 func (l *load) decoder(name string, index uint64) (func(*reading, []byte) (any, error), error) {
 	if name == sharedJobs {
 		return func(_ *reading, b []byte) (any, error) {

@@ -10,8 +10,8 @@ import (
 
 // Ordinary tables are tables of memdb: its rows are the records of package api, and its indexes are ours.
 
-// newDB makes an empty database. It is a snapshot, as those have no channels for changes: who waits is told by the
-// watches of this package.
+// newDB makes an empty database. It is a snapshot, because snapshots have no watch channels: the watches of this package
+// notify waiting readers.
 func newDB() *memdb.MemDB {
 	db, err := memdb.NewMemDB(schema)
 	must(err)

@@ -120,8 +120,8 @@ func (d *dump) jobs(t *Txn) {
 	}
 }
 
-// table writes one table. One that nobody ever wrote is left out, so that servers of a version that does
-// not know it can read the snapshot.
+// table writes one table. It leaves out a table that was never written, so that servers of a version that does
+// not know the table can read the snapshot.
 func (d *dump) table(t *Txn, name string) {
 	var rows []any
 	t.mem.from(tables[name], "", func(row any) bool {
@@ -190,7 +190,7 @@ func (l *lane) encode(rows []any, d *dump) {
 			l.err = fmt.Errorf("encode row %T: %w", row, err)
 			return
 		}
-		if len(l.row) > rowMax { // better no snapshot than one that nobody can read: the log stays
+		if len(l.row) > rowMax { // no snapshot is better than one that cannot be read: the log stays
 			l.err = fault.New(fault.TooLarge, "a row %T has %d bytes, at most %d can be read back", row, len(l.row), rowMax)
 			return
 		}

@@ -32,11 +32,11 @@ func (t *Txn) summarizeGroups(j *api.Job) {
 	})
 }
 
-// changeSummary applies change to a copy and stores it when change says so.
+// changeSummary applies change to a copy and stores the copy when change returns true.
 func (t *Txn) changeSummary(ns, job string, change func(*api.JobSummary) bool) {
 	next := &api.JobSummary{Namespace: ns, JobID: job, Summary: map[string]api.TaskGroupSummary{}}
 	old := t.JobSummary(ns, job)
-	if old != nil && t.counted[old] { // nobody else has seen it yet
+	if old != nil && t.counted[old] { // made by this transaction: no reader has it
 		if change(old) {
 			t.remember(old)
 		}

@@ -86,7 +86,7 @@ func (t table[T]) count(tx *Txn, index, key string) int {
 // all yields all rows in the order of their primary keys, as list does.
 func (t table[T]) all(tx *Txn) iter.Seq[*T] { return t.from(tx, "") }
 
-// from yields the rows whose primary keys begin so, as all does.
+// from yields the rows whose primary keys have the prefix, in key order.
 func (t table[T]) from(tx *Txn, prefix string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		t.each(tx, func(do func(any) bool) { tx.mem.from(t.layout, prefix, do) }, yield)
@@ -101,7 +101,7 @@ func (t table[T]) each(tx *Txn, list func(func(any) bool), yield func(*T) bool) 
 	})
 }
 
-// put stores the row, which the store owns from now on, and answers the one that it replaces, or nil.
+// put stores the row and returns the row that it replaces, or nil. The store owns the row from then on.
 func (t table[T]) put(tx *Txn, row *T) (old *T) {
 	old, _ = tx.mem.insert(t.layout, row).(*T)
 	tx.remember(row)

@@ -71,10 +71,10 @@ func (n *node[T]) below(head uint64, key string) int {
 	return at
 }
 
-// get answers the cell with the key in a tree that is ordered by keys, or nil.
+// get returns the cell with the key in a tree that is ordered by keys, or nil.
 func (n *node[T]) get(key string) *cell[T] { return n.at(headOf(key), key) }
 
-// at answers the cell with the head and the key, or nil.
+// at returns the cell with the head and the key, or nil.
 func (n *node[T]) at(head uint64, key string) *cell[T] {
 	if n == nil {
 		return nil
@@ -88,10 +88,10 @@ func (n *node[T]) at(head uint64, key string) *cell[T] {
 	return nil
 }
 
-// all calls do with the cells in order until it answers false.
+// all calls do for each cell in order until do returns false.
 func (n *node[T]) all(do func(*cell[T]) bool) bool { return n == nil || n.ascend(0, "", do) }
 
-// from calls do with the cells of a tree that is ordered by keys which are not before the key, as all does.
+// from calls do for each cell from the key on, in a tree that is ordered by keys, until do returns false.
 func (n *node[T]) from(key string, do func(*cell[T]) bool) bool {
 	return n == nil || n.ascend(headOf(key), key, do)
 }
@@ -114,8 +114,7 @@ func (n *node[T]) ascend(head uint64, key string, do func(*cell[T]) bool) bool {
 	return true
 }
 
-// walk calls do with the cells that are not before the place, or backwards with those that are not behind it, until it
-// answers false.
+// walk calls do for each cell from the head and key on, or backwards from there with reverse, until do returns false.
 func (n *node[T]) walk(head uint64, key string, reverse bool, do func(*cell[T]) bool) bool {
 	switch {
 	case n == nil:
@@ -139,8 +138,8 @@ func (n *node[T]) descend(head uint64, key string, do func(*cell[T]) bool) bool 
 	return true
 }
 
-// since calls do with all cells that were put after the index, and with neighbours of theirs, in order, until it
-// answers false.
+// since calls do for each cell that was put after the index, and for some of their neighbours, in order, until do
+// returns false.
 func (n *node[T]) since(index uint64, do func(*cell[T]) bool) bool {
 	if n == nil || n.changed <= index {
 		return true
@@ -160,7 +159,7 @@ func (n *node[T]) since(index uint64, do func(*cell[T]) bool) bool {
 	return true
 }
 
-// put stores a cell and answers the root and the cell that it replaces.
+// put stores a cell and returns the root and the cell that it replaces.
 func (n *node[T]) put(w edit, head uint64, c *cell[T]) (root *node[T], old *cell[T]) {
 	root = n.change(w, head, c.key, func(was *cell[T]) *cell[T] {
 		old = was
@@ -169,7 +168,7 @@ func (n *node[T]) put(w edit, head uint64, c *cell[T]) (root *node[T], old *cell
 	return root, old
 }
 
-// change puts what next makes of the cell with the head and the key, or of nil, and answers the root.
+// change calls next with the cell that has the head and the key, or nil, stores its result and returns the root.
 func (n *node[T]) change(w edit, head uint64, key string, next func(*cell[T]) *cell[T]) (root *node[T]) {
 	if n == nil {
 		return &node[T]{made: w.number, changed: w.index, entries: []entry[T]{{head, next(nil)}}}
@@ -207,7 +206,7 @@ func with[E any](list []E, at int, value E) []E {
 	return slices.Insert(list, at, value)
 }
 
-// insert answers the cell that it added, or nil where it changed one.
+// insert returns the cell that it added, or nil where it changed one.
 func (n *node[T]) insert(w edit, head uint64, key string, next func(*cell[T]) *cell[T]) (added *cell[T]) {
 	at, same := n.find(head, key)
 	if n.kids == nil {
@@ -250,7 +249,7 @@ func (n *node[T]) split(newest *cell[T]) (right *node[T]) {
 	return right
 }
 
-// remove forgets the cell with the head and the key, which is there, and answers the root.
+// remove deletes the cell with the head and the key, which must exist, and returns the root.
 func (n *node[T]) remove(w edit, head uint64, key string) (root *node[T]) {
 	n = n.own(w)
 	n.take(w, head, key)

@@ -45,7 +45,7 @@ type view struct {
 	changes []Change
 	// dirty has a bit per table that changes.
 	dirty uint64
-	// noted finds the changes of rows whose record does not tell them: of ordinary tables, and removed from pages.
+	// noted maps rows whose record does not hold their change: rows of ordinary tables, and rows removed from pages.
 	noted map[rowOf]int
 	// removed is set when a row was removed.
 	removed bool
@@ -116,8 +116,8 @@ func (v *view) from(l *layout, prefix string, do func(row any) bool) {
 	v.rowsFrom(l, prefix, do)
 }
 
-// walk calls do with the rows whose primary keys are not before the key, in order, or backwards with those whose keys are
-// not behind it, until it answers false.
+// walk calls do for each row from the primary key on, in key order, or backwards from there with reverse, until do
+// returns false.
 func (v *view) walk(l *layout, key string, reverse bool, do func(key string, row any) bool) {
 	if l.paged {
 		v.page(l.primary()).records.walk(headOf(key), key, reverse, func(c *cell[record]) bool { return do(c.key, c.value.row) })
@@ -216,7 +216,7 @@ func (v *view) touch(l *layout) {
 	v.dirty |= 1 << l.number
 }
 
-// touched is the last index at which a group changed, as far as the rows tell that it has now.
+// touched returns the last index at which a group changed, as far as its present rows show it.
 func (v *view) touched(l *layout, i *index, key string) uint64 {
 	if !l.paged {
 		return v.touchedRows(l, i, key)
