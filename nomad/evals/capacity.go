@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// capacity knows what evaluations wait for and what nodes have, to tell for whom a node may do. Only the loop that
-// follows the state uses it.
+// capacity compares what blocked evaluations wait for with what nodes have free. Only the loop that follows the state
+// uses it.
 type capacity struct {
 	state *state.Store
 	fleet func(context.Context) (*fleet.Fleet, error)

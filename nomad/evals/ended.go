@@ -56,7 +56,7 @@ func (e *ended) take() []*api.Evaluation {
 // end has the evaluations cancelled soon.
 func (l *leader) end(evals []*api.Evaluation, why string) { l.over.add(cancel(evals, why)) }
 
-// clean writes what was given up or cancelled, until it is written.
+// clean writes the evaluations that failed or were cancelled, and retries until they are written.
 func (l *leader) clean(ctx context.Context) error {
 	var writes []*api.Evaluation
 	for {

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// fileMax is how many blocked evaluations are filed before what changed meanwhile is looked at.
+// fileMax is how many blocked evaluations are filed before changes made in the meantime are processed.
 const fileMax = 512
 
 // restore takes over everything from the state: first what is to run, then what is blocked, in portions.
@@ -35,8 +35,8 @@ func (l *leader) restore() {
 	}
 }
 
-// recall tells the tracker, in which nothing is filed yet, when nodes last got better or were freed as far as
-// the state shows it.
+// recall reports to the tracker, in which nothing is filed yet, the last index at which each available node changed or
+// an allocation ended there, as the state records it.
 func (l *leader) recall(tx *state.Txn) {
 	freed := map[string]uint64{}
 	for n := range tx.Nodes() {

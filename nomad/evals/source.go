@@ -52,8 +52,8 @@ func (l *leader) update(ctx context.Context, t *task, evals []*api.Evaluation) e
 	return l.notNow(t, l.write(ctx, evals))
 }
 
-// notNow takes a delivery back when the log takes nothing although the term goes on, as while a transfer of the
-// leadership is tried.
+// notNow takes a delivery back when the log accepts no entries although the term continues, as during an attempted
+// transfer of leadership.
 func (l *leader) notNow(t *task, err error) error {
 	if errors.Is(err, fault.NotLeader) {
 		if gone := l.broker.Delay(t.eval.ID, t.token); gone != nil {
@@ -63,7 +63,7 @@ func (l *leader) notNow(t *task, err error) error {
 	return err
 }
 
-// submit commits a plan of whoever has the evaluation; nobody else gets it meanwhile.
+// submit commits a plan of the worker that holds the evaluation. No other worker receives the evaluation meanwhile.
 func (l *leader) submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error) {
 	if err := l.broker.Hold(t.eval.ID, t.token); err != nil {
 		return nil, err
@@ -202,8 +202,8 @@ func (s *Service) Update(ctx context.Context, r *api.EvalUpdateRequest) (*api.Wr
 	return &api.WriteMeta{Index: l.State.Read().Index()}, nil
 }
 
-// Submit commits the plan of a worker of another server. Of what was committed the answer names the nodes only
-// where the job was brought on.
+// Submit commits the plan of a worker of another server. The response lists only the ids of nodes: those with a
+// placement or an update to the job's version, and all with a stopped allocation.
 func (s *Service) Submit(ctx context.Context, r *api.PlanSubmitRequest) (*api.PlanSubmitResponse, error) {
 	l, err := s.leading()
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Service) Submit(ctx context.Context, r *api.PlanSubmitRequest) (*api.Pl
 	return &api.PlanSubmitResponse{Result: &short, Whole: out.Whole}, nil
 }
 
-// nodesOf are the nodes with an allocation that counts; all do when nothing else is said.
+// nodesOf returns the nodes that have an allocation for which counts returns true. With a nil counts it returns all.
 func nodesOf(m map[string][]*api.Allocation, counts func(*api.Allocation) bool) map[string][]*api.Allocation {
 	out := make(map[string][]*api.Allocation, len(m))
 	for node, list := range m {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sweepEvery is how often some of the blocked evaluations are looked at for nothing, and sweepMax how many.
+	// sweepEvery is how often some blocked evaluations are tried without an event, sweepMax is how many.
 	sweepEvery = time.Minute
 	sweepMax   = 256
 	// sweepGrace is how long ago something must have been due to count as missed: its evaluation may be on its way.
@@ -20,8 +20,8 @@ const (
 	caughtUpWait = 5 * time.Second
 )
 
-// MissedWakes is how many blocked evaluations this server found, while it led, that could have run and that nobody
-// had woken. Each is a mistake in what wakes.
+// MissedWakes returns how many blocked evaluations this server found, while it led, that could have run and that no
+// event had woken. Each is a bug in the rules that wake evaluations.
 func (s *Service) MissedWakes() uint64 { return s.missed.Load() }
 
 // sweep tries from time to time whether blocked evaluations could run after all, and wakes those that could.

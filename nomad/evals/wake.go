@@ -51,7 +51,7 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 	}
 }
 
-// leftNode reports whether a claim leaves its volume to whoever comes to the same node.
+// leftNode reports whether a claim leaves its volume to the next user on the same node.
 func leftNode(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted && !c.Presumed }
 
 // externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
@@ -193,8 +193,8 @@ func nodeBetter(a, b *api.Node) bool {
 		pluginsChanged(a.CSINodePlugins, b.CSINodePlugins) || pluginsChanged(a.CSIControllerPlugins, b.CSIControllerPlugins)
 }
 
-// staleGone are the mounts of claims that were given up that no longer keep volumes from the machine of the node: other
-// nodes may be on it by now.
+// staleGone returns the mounts of abandoned claims that no longer keep their volumes from the node's machine. Other nodes
+// may run on that machine by now.
 func staleGone(before, after *api.Node) (gone []*api.StaleMount) {
 	if before == nil {
 		return nil
@@ -211,7 +211,7 @@ func staleGone(before, after *api.Node) (gone []*api.StaleMount) {
 	return gone
 }
 
-// roomier reports whether a learned limit of volumes is gone or higher.
+// roomier reports whether a learned limit of volumes was removed or raised.
 func roomier(before, after map[string]*api.CSILimit) bool {
 	for plugin, old := range before {
 		if now := after[plugin]; now == nil || now.Volumes > old.Volumes {
@@ -242,8 +242,8 @@ func pluginsChanged(a, b map[string]*api.CSIInfo) bool {
 	return false
 }
 
-// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten; with a lower
-// priority others may take it. For the rules of its own job it is gone as soon as it is not wanted.
+// allocChanged frees the place of an allocation when the allocation has ended on its node or was deleted. When its
+// priority fell, others may preempt it. Under the rules of its own job the place is free once the job stops it.
 func (l *leader) allocChanged(before, after *api.Allocation, index uint64, freed map[string]bool) {
 	if before == nil {
 		return
@@ -270,8 +270,8 @@ func (l *leader) nodesFreed(freed map[string]bool, index uint64) {
 	}
 }
 
-// pluginsMoved are the controller plugins of which the node says something else now, or again, whatever may be placed
-// there.
+// pluginsMoved returns the controller plugins that the node's update added, removed or changed, whether or not the node
+// accepts placements. With a changed node status it returns all of them.
 func pluginsMoved(before, after *api.Node) []string {
 	if before == nil {
 		return nil
@@ -297,7 +297,7 @@ func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
 		l.needMet(feasible.VolumeResource(after.Namespace, after.ID), index)
 	}
 	if before != nil && (after == nil || before.Provision.State != after.Provision.State ||
-		!reflect.DeepEqual(before.RequestedCapabilities, after.RequestedCapabilities)) { // they tell whether users by other specs need a fence
+		!reflect.DeepEqual(before.RequestedCapabilities, after.RequestedCapabilities)) { // they decide whether other specs need a fence
 		l.externalFreed(before.PluginID, before.RemoteID(), index)
 	}
 	if before == nil || before.Provision.Replaces == nil {
@@ -308,7 +308,7 @@ func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
 	}
 }
 
-// volumeBetter reports whether anything changed that placement looks at, which is most of what users say of a volume.
+// volumeBetter reports whether a field changed that placement reads, which includes most fields that users set.
 func volumeBetter(a, b *api.Volume) bool {
 	return a == nil || a.Provision.State != b.Provision.State || !reflect.DeepEqual(a.VolumeSpec, b.VolumeSpec) ||
 		!reflect.DeepEqual(a.Provision.Topologies, b.Provision.Topologies)

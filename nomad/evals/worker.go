@@ -54,13 +54,13 @@ type source interface {
 	take(ctx context.Context, kinds []string) (*task, error)
 	done(ctx context.Context, t *task) error
 	giveBack(ctx context.Context, t *task) error
-	// keep tells that the worker is still at it.
+	// keep reports that the worker still processes the evaluation.
 	keep(ctx context.Context, t *task) error
 	update(ctx context.Context, t *task, evals []*api.Evaluation) error
 	submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error)
 }
 
-// serve processes one evaluation and tells its source what became of it.
+// serve processes one evaluation and reports the result to its source.
 func (w *worker) serve(ctx context.Context, d source, t *task) {
 	err := w.attended(ctx, d, t)
 	if err == nil {
@@ -70,7 +70,7 @@ func (w *worker) serve(ctx context.Context, d source, t *task) {
 		return
 	}
 	if errors.Is(err, fault.NotLeader) || errors.Is(err, fault.Conflict) {
-		// Another leader hands it out, or this one took it back or gave it to somebody else.
+		// Another leader hands it out, or this leader took it back or gave it to another worker.
 		w.Log.Debug("evaluation is no longer this worker's", "eval", t.eval.ID, "error", err)
 		return
 	}
@@ -84,8 +84,8 @@ func (w *worker) serve(ctx context.Context, d source, t *task) {
 	}
 }
 
-// attended processes the evaluation and gives signs of life meanwhile. It gives up when its source says that
-// somebody else has the evaluation.
+// attended processes the evaluation and calls keep at intervals. It stops when the source reports that another worker
+// has the evaluation.
 func (w *worker) attended(ctx context.Context, d source, t *task) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var signs sync.WaitGroup
@@ -190,8 +190,8 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	return out.Whole, progressed(out), o, nil
 }
 
-// schedule answers the scheduler's plan and the evaluations that go with it. A job that the scheduler breaks on costs
-// its evaluation, not the server: it would be handed out again, to every server in turn.
+// schedule returns the scheduler's plan and the evaluations that belong to it. A panic of the scheduler becomes an error:
+// otherwise the evaluation would be handed out again and crash every server in turn.
 func (w *worker) schedule(in scheduler.Input, tx *state.Txn) (o *scheduler.Output, evals []*api.Evaluation, err error) {
 	e := in.Eval
 	if j := tx.Job(e.Namespace, e.JobID); j != nil {
@@ -220,7 +220,7 @@ func progressed(out *plan.Outcome) bool {
 	return len(out.NodeUpdate) > 0
 }
 
-// bringsOn tells what is placed, or taken over to the job's version, from notes on what has ended or is out of sight.
+// bringsOn reports whether the allocation is placed or updated to the job's version, not only marked as lost or unknown.
 func bringsOn(a *api.Allocation) bool { return a.CreateIndex == 0 || a.Job == nil }
 
 func fail(ctx context.Context, d source, t *task, why string) error {
