@@ -140,7 +140,7 @@ func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluati
 // on it runs them: its own job may be stopped, or have nothing more to do there.
 func needed(tx *state.Txn, old, next *api.Allocation) (jobs []*api.Job) {
 	g, n := next.Group(), tx.Node(next.NodeID)
-	if old.ClientTerminal() || !next.ClientTerminal() || g == nil || n == nil || !feasible.RunsPlugin(g) || !feasible.Needs(tx, n, g) {
+	if old.ClientTerminal() || !next.ClientTerminal() || g == nil || n == nil || !feasible.RunsPlugin(g) || !feasible.NeedsPlugin(tx, n, g) {
 		return nil
 	}
 	for a := range tx.AllocsByNode(n.ID) {
@@ -166,7 +166,7 @@ func isToGoOn(j *api.Job, a *api.Allocation) bool {
 	if j.Type == api.JobTypeService || j.Type == api.JobTypeSystem {
 		return true
 	}
-	return reconcile.StoppedAlone(a)
+	return reconcile.StoppedByClient(a)
 }
 
 func evaluation(tx *state.Txn, j *api.Job, id, trigger string) *api.Evaluation {

@@ -84,7 +84,7 @@ func inUse(tx *state.Txn, e *api.Evaluation) string {
 			return fmt.Sprintf("allocation %s is not terminal", a.ID)
 		}
 		switch {
-		case reconcile.Remembered(a, j, dead):
+		case reconcile.MustRetain(a, j, dead):
 			return fmt.Sprintf("allocation %s records the finished work of job %q", a.ID, e.JobID)
 		case awaitsSuccessor(j, a):
 			return fmt.Sprintf("allocation %s is about to be rescheduled", a.ID)

@@ -87,7 +87,7 @@ func nothingLeft(tx *state.Txn, j *api.Job) bool {
 
 func remembered(tx *state.Txn, a *api.Allocation) bool {
 	j := tx.Job(a.Namespace, a.JobID)
-	return j != nil && reconcile.Remembered(a, j, j.Stop && dead(tx, j))
+	return j != nil && reconcile.MustRetain(a, j, j.Stop && dead(tx, j))
 }
 
 // Recount recomputes all job summaries from the allocations.

@@ -57,7 +57,7 @@ func evalOver(tx *state.Txn, e *api.Evaluation, before time.Time) bool {
 	j := tx.Job(e.Namespace, e.JobID)
 	over := j != nil && j.Stop && dead(tx, j)
 	for a := range tx.AllocsByEval(e.ID) {
-		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() || reconcile.Remembered(a, j, over) {
+		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() || reconcile.MustRetain(a, j, over) {
 			return false
 		}
 	}

@@ -72,7 +72,7 @@ func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 // needs reports whether the node needs a CSI plugin that the job runs.
 func needs(tx *state.Txn, n *api.Node, j *api.Job) bool {
 	return slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
-		return feasible.RunsPlugin(g) && feasible.Needs(tx, n, g)
+		return feasible.RunsPlugin(g) && feasible.NeedsPlugin(tx, n, g)
 	})
 }
 

@@ -227,7 +227,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
-		if !feasible.Takes(tx, n, a.Job, a.Group()) { // its drain may be over: nothing comes any more
+		if !feasible.AcceptsGroup(tx, n, a.Job, a.Group()) { // its drain may be over: nothing comes any more
 			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
 		nameAs(n, a)

@@ -151,7 +151,7 @@ func (v *verifier) usable(p *api.Plan, i int, node string) string {
 		return ""
 	}
 	for _, a := range p.NodeAllocation[node] {
-		if with := withJob(p, a); isNew(a) && !feasible.Serves(v.tx, n, with.Job, with.Group()) {
+		if with := withJob(p, a); isNew(a) && !feasible.AcceptsPlugin(v.tx, n, with.Job, with.Group()) {
 			return notEligible
 		}
 	}
@@ -208,7 +208,7 @@ func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 	if old == nil || old.DesiredTransition.Migrate {
 		return
 	}
-	if n := v.tx.Node(old.NodeID); n != nil && reconcile.Deprived(old, n) != "" {
+	if n := v.tx.Node(old.NodeID); n != nil && reconcile.VolumeLost(old, n) != "" {
 		return
 	}
 	stops := c.plan.NodeUpdate[old.NodeID]

@@ -24,7 +24,7 @@ func (r *run) generic() {
 		for _, s := range res.Stop {
 			r.stop(s.Alloc, s.Description, s.ClientStatus)
 		}
-		for _, a := range res.Amend {
+		for _, a := range res.StatusUpdates {
 			r.updateStatus(a)
 		}
 		for _, a := range res.Update {
@@ -54,7 +54,7 @@ func (r *run) reconcile(names []string) (map[string]reconcile.Result, bool) {
 	for _, name := range names {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
-			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.allocNeeded(a, a.Group()) }, Bound: r.boundToVolume, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.allocNeeded(a, a.Group()) }, BoundToVolume: r.boundToVolume, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
 		})
 	}
 	for name, res := range results {
@@ -109,7 +109,7 @@ func (r *run) updateInPlace(a *api.Allocation) {
 
 // updateStatus changes the stored status of an allocation. Such allocations keep their job in the plan, because their
 // version does not change.
-func (r *run) updateStatus(a reconcile.Amend) {
+func (r *run) updateStatus(a reconcile.StatusUpdate) {
 	next := *a.Alloc
 	if a.ClientStatus != "" {
 		next.ClientStatus, next.ClientDescription = a.ClientStatus, a.Description
@@ -192,7 +192,7 @@ func (r *run) allocNeeded(a *api.Allocation, g *api.TaskGroup) bool {
 }
 
 func (r *run) groupNeeded(i int, g *api.TaskGroup) bool {
-	return r.isPluginService(g) && feasible.Needs(r.in.View, r.edit.Row(i).Node, g)
+	return r.isPluginService(g) && feasible.NeedsPlugin(r.in.View, r.edit.Row(i).Node, g)
 }
 
 // place places one allocation and stops its predecessor when the placement requires it.

@@ -311,7 +311,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			return true
 		}
 		p.removeCandidate(best.Node) // permanently where the node cannot reach a shared volume
-		if p.hasVolumes && (p.perAllocVolumes || ask.Taken(p.run.edit.Row(best.Node).Node)) {
+		if p.hasVolumes && (p.perAllocVolumes || ask.InUse(p.run.edit.Row(best.Node).Node)) {
 			later = append(later, best.Node)
 		}
 	}

@@ -24,7 +24,7 @@ func (r *run) restorePlugins(g *api.TaskGroup, older *api.Job) {
 	}
 	for i := range r.edit.Size() {
 		row := r.edit.Row(i)
-		if row == nil || !feasible.Left(r.in.View, row.Node, r.job, g, had[row.Node.ID]) || r.pluginPresent(row.Node, g) {
+		if row == nil || !feasible.MissesPlugin(r.in.View, row.Node, r.job, g, had[row.Node.ID]) || r.pluginPresent(row.Node, g) {
 			continue
 		}
 		if p == nil {

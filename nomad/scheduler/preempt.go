@@ -180,7 +180,7 @@ func (p *placer) victims(i int) []victim {
 		if a == nil || a.ServerTerminal() || a.JobID == p.run.job.ID && a.Namespace == p.run.job.Namespace {
 			continue
 		}
-		if feasible.Holds(p.run.in.View, p.run.edit.Row(i).Node, a.Group()) { // its eviction would strand volumes on the node
+		if feasible.HasPluginVolumes(p.run.in.View, p.run.edit.Row(i).Node, a.Group()) { // its eviction would strand volumes on the node
 			continue
 		}
 		all = append(all, victim{a, l})

@@ -13,7 +13,7 @@ func (r *run) boundToVolume(a *api.Allocation) bool {
 	if n == nil || !g.OnOneNode() || !a.Group().OnOneNode() {
 		return false
 	}
-	return !feasible.Takes(r.in.View, n, r.job, g) || !r.canStay(a)
+	return !feasible.AcceptsGroup(r.in.View, n, r.job, g) || !r.canStay(a)
 }
 
 // replacedTogether returns the allocations of all groups that must release their shared volumes together.
@@ -88,5 +88,5 @@ func (p *placer) placeAfterOutdated(a, prev *api.Allocation) (others []*api.Allo
 // fitsLater reports whether the allocation fits on the node after the volumes that no allocation uses are detached.
 func (p *placer) fitsLater(a *api.Allocation, i int) bool {
 	ask := p.run.volumes.Ask(p.group, a)
-	return ask.Impossible() == "" && ask.Later(p.run.edit.Row(i).Node)
+	return ask.Impossible() == "" && ask.FitsAfterDetach(p.run.edit.Row(i).Node)
 }

@@ -120,20 +120,20 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		return
 	}
 	n := s.run.node(a.NodeID)
-	fate := reconcile.FateOf(a, n, s.group, s.run.in.Now)
+	fate := reconcile.NodeLossOf(a, n, s.group, s.run.in.Now)
 	switch {
 	case fate.Lost != "":
 		s.stop(a, fate.Lost, api.AllocClientStatusLost)
 	case fate.Unknown: // no other node can replace it
 		s.byNode[a.NodeID] = a
-		if m, news := reconcile.Forgotten(a, fate, s.run.hasFollowUp(a)); news {
+		if m, news := reconcile.UnknownUpdate(a, fate, s.run.hasFollowUp(a)); news {
 			s.run.updateStatus(m)
 			if m.ClientStatus != "" {
 				s.desired.Disconnect++
 			}
 		}
-	case reconcile.Deprived(a, n) != "":
-		s.stop(a, reconcile.Deprived(a, n), "")
+	case reconcile.VolumeLost(a, n) != "":
+		s.stop(a, reconcile.VolumeLost(a, n), "")
 	case a.ClientStatus == api.AllocClientStatusUnknown && s.byNode[a.NodeID] == nil: // its node is about to report it
 		s.byNode[a.NodeID] = a
 		s.desired.Ignore++
@@ -175,7 +175,7 @@ func (s *systemGroup) backsOff(node string) bool {
 		return false
 	}
 	if !s.run.hasFollowUp(last) {
-		s.run.updateStatus(reconcile.Amend{Alloc: last, RescheduleAt: due})
+		s.run.updateStatus(reconcile.StatusUpdate{Alloc: last, RescheduleAt: due})
 		s.desired.RescheduleLater++
 	}
 	return true
@@ -204,7 +204,7 @@ func (s *systemGroup) updateAlloc(a *api.Allocation, n *api.Node) {
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
-		if !feasible.Takes(s.run.in.View, n, j, s.group) { // the node accepts nothing new, and the old version is not wanted
+		if !feasible.AcceptsGroup(s.run.in.View, n, j, s.group) { // the node accepts nothing new, and the old version is not wanted
 			delete(s.byNode, a.NodeID)
 			s.stop(a, reconcile.NotNeeded, "")
 			return
@@ -221,7 +221,9 @@ func (s *systemGroup) inPoolAndDatacenter(n *api.Node) bool {
 }
 
 // needsPlugin reports whether volumes on the node need the plugin that the group runs.
-func (s *systemGroup) needsPlugin(n *api.Node) bool { return feasible.Holds(s.run.in.View, n, s.group) }
+func (s *systemGroup) needsPlugin(n *api.Node) bool {
+	return feasible.HasPluginVolumes(s.run.in.View, n, s.group)
+}
 
 func (s *systemGroup) stop(a *api.Allocation, why, client string) {
 	s.desired.Stop++
@@ -235,7 +237,7 @@ func (s *systemGroup) rollOut() {
 	switch now := s.roll.Running(); {
 	case s.run.kind() == api.JobTypeSysbatch:
 	case s.roll.Begins(total, s.ran, len(s.update)+len(s.replace) > 0):
-		s.run.addGroup(name, s.roll.State(total, s.roll.Share(len(s.replace))))
+		s.run.addGroup(name, s.roll.State(total, s.roll.CanaryShare(len(s.replace))))
 		s.roll = reconcile.RolloutOf(s.group, s.run.current)
 	case now != nil && (now.DesiredTotal != total || s.roll.Unpromoted() && now.DesiredCanaries > max(1, total)):
 		changed := *now
@@ -276,7 +278,7 @@ func (s *systemGroup) candidates() int {
 // allows reports whether the rules allow an allocation on the node: the node accepts placements or needs the group's
 // plugin.
 func (s *systemGroup) allows(i int, n *api.Node) bool {
-	if s.placer.ranks[i].ok() || !feasible.Serves(s.run.in.View, n, s.run.job, s.group) {
+	if s.placer.ranks[i].ok() || !feasible.AcceptsPlugin(s.run.in.View, n, s.run.job, s.group) {
 		return s.placer.ranks[i].ok()
 	}
 	reason, _ := s.static.Refusal(n)
@@ -286,7 +288,7 @@ func (s *systemGroup) allows(i int, n *api.Node) bool {
 // wanted reports whether a node without an allocation is to have one: the rules allow it, or the node no longer matches
 // the job and needs its plugin.
 func (s *systemGroup) wanted(i int, n *api.Node) bool {
-	return s.allows(i, n) || s.run.kind() == api.JobTypeSystem && feasible.Left(s.run.in.View, n, s.run.job, s.group, s.hadAlloc[n.ID])
+	return s.allows(i, n) || s.run.kind() == api.JobTypeSystem && feasible.MissesPlugin(s.run.in.View, n, s.run.job, s.group, s.hadAlloc[n.ID])
 }
 
 // place replaces outdated allocations and places on nodes without one. Until canaries are promoted, it places only
@@ -430,7 +432,7 @@ func (s *systemGroup) recordRefusal(p *placer, i int, ask *feasible.VolumeAsk) {
 		return
 	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":
 		countFiltered(p.failed, row.Node, ask.Refusal(row.Node), 1)
-		if waits = ask.Impossible() != "" || ask.Taken(row.Node); !waits {
+		if waits = ask.Impossible() != "" || ask.InUse(row.Node); !waits {
 			return
 		}
 	case reason == "":

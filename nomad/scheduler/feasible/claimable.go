@@ -65,7 +65,7 @@ func (b *book) against(w want) claim.Book {
 	v, r, kind := w.volume, w.request, w.kind
 	list, known := b.matter[kind]
 	if !known {
-		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !b.matters(v, c, r) })
+		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !b.excludes(v, c, r) })
 		b.matter[kind] = list
 	}
 	return claim.Book{Claims: list, Attachments: b.attachments, Holding: b.holding}
@@ -80,14 +80,14 @@ func (b *book) add(w want, c *api.VolumeClaim, r claim.Request) {
 	for kind := range b.matter {
 		if kind != w.kind {
 			delete(b.matter, kind)
-		} else if b.matters(w.volume, c, r) {
+		} else if b.excludes(w.volume, c, r) {
 			b.matter[kind] = append(b.matter[kind], c)
 		}
 	}
 }
 
-// matters reports whether the claim alone would keep such a request out, on its node or on another.
-func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool {
+// excludes reports whether the claim alone would keep such a request out, on its node or on another.
+func (b *book) excludes(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool {
 	r.AllocID = ""
 	alone := claim.Book{Claims: []*api.VolumeClaim{c}, Attachments: b.attachments}
 	for _, node := range []string{c.NodeID, ""} {
@@ -103,13 +103,13 @@ func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool 
 func (vs *Volumes) claimable(n *api.Node, w want) string {
 	answer := claim.Fits(w.volume, vs.book(w.volume).against(w), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {
-		return "CSI " + answer.Reason + vs.closed(n, w)
+		return "CSI " + answer.Reason + vs.closedTo(n, w)
 	}
 	return ""
 }
 
-// closed says of a volume that one node may use, and that could be shared there, that this node takes nothing new; or "".
-func (vs *Volumes) closed(n *api.Node, w want) string {
+// closedTo says of a volume that one node may use, and that could be shared there, that this node takes nothing new; or "".
+func (vs *Volumes) closedTo(n *api.Node, w want) string {
 	if w.request.AccessMode != api.AccessSingleNodeMulti {
 		return ""
 	}
@@ -148,6 +148,6 @@ func (a *VolumeAsk) Take(n *api.Node) {
 			Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
 			MountOptions: r.MountOptions, State: state,
 		}, r)
-		a.all.onNode[n.ID] = with(a.all.volumesOn(n.ID), ext)
+		a.all.onNode[n.ID] = appendUnique(a.all.volumesOn(n.ID), ext)
 	}
 }

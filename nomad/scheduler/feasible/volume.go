@@ -102,14 +102,14 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 		}
 		v := vs.view.Volume(vs.ns, u.VolumeID)
 		if v == nil {
-			absent = with(absent, u.VolumeID)
+			absent = appendUnique(absent, u.VolumeID)
 			vs.missing[VolumeResource(vs.ns, u.VolumeID)] = true
 			continue
 		}
 		r := claim.RequestFor(v, u, a)
 		w := want{r, v, kindOf(r)}
 		for _, other := range ask.wants {
-			ask.impossible = cmp.Or(ask.impossible, vs.apart(w, other))
+			ask.impossible = cmp.Or(ask.impossible, vs.conflict(w, other))
 		}
 		ask.wants = append(ask.wants, w)
 	}
@@ -124,8 +124,8 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 	return ask
 }
 
-// apart is why one allocation cannot have both, whatever the node, until a spec changes.
-func (vs *Volumes) apart(w, other want) string {
+// conflict is why one allocation cannot have both, whatever the node, until a spec changes.
+func (vs *Volumes) conflict(w, other want) string {
 	reason := claim.Apart(w.request, other.request)
 	if w.volume.ID != other.volume.ID && w.external() == other.external() {
 		reason = claim.ApartBySpec(w.request, other.request)
@@ -214,15 +214,15 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 	return reason
 }
 
-// Taken reports whether it is for what others have that the volumes cannot be used on the node: its plugins serve it, and
+// InUse reports whether it is for what others have that the volumes cannot be used on the node: its plugins serve it, and
 // it is where they can be used.
-func (a *VolumeAsk) Taken(n *api.Node) bool {
+func (a *VolumeAsk) InUse(n *api.Node) bool {
 	_, taken := a.refusal(n)
 	return taken
 }
 
-// Later reports whether the volumes can be used on the node when those have left it whose users the plan stops.
-func (a *VolumeAsk) Later(n *api.Node) bool {
+// FitsAfterDetach reports whether the volumes can be used on the node when those have left it whose users the plan stops.
+func (a *VolumeAsk) FitsAfterDetach(n *api.Node) bool {
 	a.all.later = true
 	defer func() { a.all.later = false }()
 	return a.Refusal(n) == ""
@@ -235,7 +235,7 @@ func (a *VolumeAsk) refusal(n *api.Node) (reason string, taken bool) {
 	var buf [4]external
 	added := buf[:0]
 	for _, w := range a.wants {
-		reason := a.all.onThis(n, w)
+		reason := a.all.nodeRefusal(n, w)
 		if reason == "" {
 			var news bool
 			taken = true
@@ -274,8 +274,8 @@ func (vs *Volumes) stale(n *api.Node, w want) string {
 	return "CSI " + claim.NotYetTwin(v.Namespace, v.ID, n.ID, v.PluginID, o, m)
 }
 
-// onThis checks the node's plugin and its topology.
-func (vs *Volumes) onThis(n *api.Node, w want) string {
+// nodeRefusal checks the node's plugin and its topology.
+func (vs *Volumes) nodeRefusal(n *api.Node, w want) string {
 	plugin := w.volume.PluginID
 	if reason := claim.Unserved(n, plugin); reason != "" {
 		vs.missing[PluginResource(plugin)] = true
@@ -286,16 +286,16 @@ func (vs *Volumes) onThis(n *api.Node, w want) string {
 		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID)
 	}
 	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
-		return vs.outside(w.volume)
+		return vs.outsideTopology(w.volume)
 	}
 	return ""
 }
 
-// outside is the refusal of all nodes that do not reach the volume.
-func (vs *Volumes) outside(v *api.Volume) string {
+// outsideTopology is the refusal of all nodes that do not reach the volume.
+func (vs *Volumes) outsideTopology(v *api.Volume) string {
 	text, known := vs.outsides[v]
 	if !known {
-		text = fmt.Sprintf("did not meet topology requirement: CSI volume %q can be used where %s", v.ID, places(v.Provision.Topologies))
+		text = fmt.Sprintf("did not meet topology requirement: CSI volume %q can be used where %s", v.ID, topologyList(v.Provision.Topologies))
 		vs.outsides[v] = text
 	}
 	return text
@@ -332,10 +332,10 @@ func (vs *Volumes) volumesOn(node string) []external {
 		return here
 	}
 	for c := range vs.view.ClaimsByNode(node) {
-		here = with(here, external{c.PluginID, c.ExternalID})
+		here = appendUnique(here, external{c.PluginID, c.ExternalID})
 	}
 	for at := range vs.view.AttachmentsByNode(node) {
-		here = with(here, external{at.PluginID, at.ExternalID})
+		here = appendUnique(here, external{at.PluginID, at.ExternalID})
 	}
 	vs.onNode[node] = here
 	return here
@@ -362,7 +362,7 @@ func (vs *Volumes) keptOn(node string, here []external) (kept []external) {
 	return kept
 }
 
-func with[T comparable](list []T, e T) []T {
+func appendUnique[T comparable](list []T, e T) []T {
 	if slices.Contains(list, e) {
 		return list
 	}
@@ -384,17 +384,17 @@ func reaches(node *api.Topology, volume []*api.Topology) bool {
 	return wanted == 0
 }
 
-// placesNamed bounds how many topologies of a volume are named.
-const placesNamed = 5
+// topologiesShown bounds how many topologies of a volume are named.
+const topologiesShown = 5
 
-// places says where the topologies are.
-func places(list []*api.Topology) string {
+// topologyList says where the topologies are.
+func topologyList(list []*api.Topology) string {
 	var all []string
 	for _, t := range list {
 		if t == nil || len(t.Segments) == 0 {
 			continue
 		}
-		if len(all) == placesNamed {
+		if len(all) == topologiesShown {
 			all = append(all, "other places")
 			break
 		}

@@ -33,7 +33,7 @@ func (e *Edit) Done(index uint64) *Fleet {
 	rows := e.Touched()
 	for _, i := range rows {
 		if r := f.Row(int(i)); r != nil {
-			r.loads.settle()
+			r.loads.compact()
 		}
 	}
 	f.note(rows)
@@ -126,7 +126,7 @@ func (e *Edit) Remove(i int, alloc string) (Load, bool) {
 	}
 	r := e.own(i)
 	l := r.loads.remove(at)
-	r.give(l)
+	r.release(l)
 	return l, true
 }
 

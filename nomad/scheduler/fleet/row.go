@@ -16,7 +16,7 @@ type Row struct {
 
 	site *site
 	*taken
-	loads  held
+	loads  loadSet
 	shares []Share
 }
 
@@ -239,8 +239,8 @@ func (r *Row) hold(x *Exclusive) {
 	}
 }
 
-// give no longer counts a load, which is not among the row's loads any more.
-func (r *Row) give(l Load) {
+// release no longer counts a load, which is not among the row's loads any more.
+func (r *Row) release(l Load) {
 	r.Used = r.Used.Sub(l.Amount)
 	r.account(l, -1)
 	x := l.Exclusive
@@ -248,7 +248,7 @@ func (r *Row) give(l Load) {
 		return
 	}
 	r.taken = new(*r.taken)
-	r.givePorts(x.Ports)
+	r.releasePorts(x.Ports)
 	for _, w := range x.Writes {
 		if i := slices.Index(r.writes, w); i >= 0 {
 			r.writes = slices.Delete(slices.Clone(r.writes), i, i+1)
@@ -265,7 +265,7 @@ func (r *Row) give(l Load) {
 	}
 }
 
-func (r *Row) givePorts(list []HostPort) {
+func (r *Row) releasePorts(list []HostPort) {
 	if len(list) == 0 {
 		return
 	}

@@ -10,9 +10,9 @@ func (p *pass) canary(a *api.Allocation) bool {
 	return s != nil && s.Canary && p.roll.Member(a) && !p.roll.Promoted()
 }
 
-// unwanted reports whether the allocation is a canary that was never promoted: of another deployment, or
+// staleCanary reports whether the allocation is a canary that was never promoted: of another deployment, or
 // of one that failed.
-func (p *pass) unwanted(a *api.Allocation) bool {
+func (p *pass) staleCanary(a *api.Allocation) bool {
 	if a.DeploymentStatus == nil || !a.DeploymentStatus.Canary {
 		return false
 	}
@@ -28,9 +28,9 @@ func (p *pass) unwanted(a *api.Allocation) bool {
 	return false
 }
 
-// tryOut finds out whether canaries come before everything else, and what that means for failed
+// startCanaries finds out whether canaries come before everything else, and what that means for failed
 // allocations of older versions: they are tried again as they were; otherwise they give way to new ones.
-func (p *pass) tryOut() {
+func (p *pass) startCanaries() {
 	p.unpromoted = p.roll.Unpromoted()
 	if u := p.roll.update; !p.unpromoted && u != nil && u.Canary > 0 && p.roll.state == nil && !p.roll.Halted() {
 		for _, r := range p.keep {
@@ -42,8 +42,8 @@ func (p *pass) tryOut() {
 	}
 	for _, a := range p.failedOld {
 		if p.unpromoted || p.roll.Halted() {
-			p.lookAt(a.Job)
-			p.retry(a)
+			p.setVersion(a.Job)
+			p.reschedule(a)
 		} else {
 			p.stop(a, Updating, "")
 		}
@@ -77,7 +77,7 @@ func (p *pass) placeCanaries() {
 			have(Index(a.Name))
 		}
 	}
-	p.waiting = max(0, want)
+	p.missingCanaries = max(0, want)
 	if want <= 0 || p.roll.Halted() {
 		return
 	}

@@ -19,11 +19,11 @@ func Succeeded(a *api.Allocation) bool {
 	return true
 }
 
-// StoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself. A task that is killed
+// StoppedByClient reports whether a node that heard nothing from the servers ended the allocation by itself. A task that is killed
 // because others have ended has an event with that reason.
-func StoppedAlone(a *api.Allocation) bool {
+func StoppedByClient(a *api.Allocation) bool {
 	g := a.Group()
-	if g == nil || stopsAfter(g) <= 0 {
+	if g == nil || stopAfterDisconnect(g) <= 0 {
 		return false
 	}
 	if limit := g.MaxRunDuration; limit > 0 && EndedAt(a).Sub(time.Unix(0, a.CreateTime)) >= limit {
@@ -43,7 +43,7 @@ func StoppedAlone(a *api.Allocation) bool {
 }
 
 // Finished reports whether the allocation did its work, as batch jobs have it.
-func Finished(a *api.Allocation) bool { return Succeeded(a) && !StoppedAlone(a) }
+func Finished(a *api.Allocation) bool { return Succeeded(a) && !StoppedByClient(a) }
 
 // SameWork reports whether what a finished allocation did is what the job asks for now.
 func SameWork(a *api.Allocation, j *api.Job) bool {
@@ -54,9 +54,9 @@ func SameWork(a *api.Allocation, j *api.Job) bool {
 // RunsOnce reports whether the job's work has an end.
 func RunsOnce(j *api.Job) bool { return j.Type == api.JobTypeBatch || j.Type == api.JobTypeSysbatch }
 
-// Remembered reports whether the job must not forget an allocation that has ended, because that is how it knows what
+// MustRetain reports whether the job must not forget an allocation that has ended, because that is how it knows what
 // is done. dead says that nothing of the job runs or will run; the job is nil when it is gone.
-func Remembered(a *api.Allocation, j *api.Job, dead bool) bool {
+func MustRetain(a *api.Allocation, j *api.Job, dead bool) bool {
 	if j == nil || !RunsOnce(j) || j.Stop && dead {
 		return false
 	}

@@ -195,8 +195,8 @@ func TestDisconnectedAllocationIsUnknownAndReplaced(t *testing.T) {
 	in.Job.TaskGroups[0].Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour, Replace: true}
 	in.Node = func(string) *api.Node { return &api.Node{Status: api.NodeStatusDisconnected} }
 	r := reconcile.Group(in)
-	if len(r.Amend) != 1 || r.Amend[0].ClientStatus != api.AllocClientStatusUnknown || !r.Amend[0].RescheduleAt.Equal(epoch.Add(time.Hour)) {
-		t.Fatalf("amends %+v", r.Amend)
+	if len(r.StatusUpdates) != 1 || r.StatusUpdates[0].ClientStatus != api.AllocClientStatusUnknown || !r.StatusUpdates[0].RescheduleAt.Equal(epoch.Add(time.Hour)) {
+		t.Fatalf("amends %+v", r.StatusUpdates)
 	}
 	if len(r.Place) != 1 || len(r.Stop) != 0 {
 		t.Fatalf("places %d, stops %d", len(r.Place), len(r.Stop))

@@ -70,11 +70,11 @@ func (s *indexes) next() int {
 type row struct {
 	*api.Allocation
 	index int
-	seen
+	status
 }
 
-// seen is what one look at an allocation tells, so that it need not be looked at again.
-type seen struct {
+// status is what one look at an allocation tells, so that it need not be looked at again.
+type status struct {
 	current bool // of this version
 	member  bool // of the current deployment
 	ok      bool // runs, and is healthy as far as a deployment asks

@@ -24,16 +24,16 @@ func Group(in Input) Result {
 	for _, a := range in.Allocs {
 		p.classify(a)
 	}
-	p.recall()
+	p.pruneUnreplaced()
 	p.reconnect()
-	p.tryOut()
+	p.startCanaries()
 	p.stopSurplus()
-	p.sortOut()
+	p.splitByVersion()
 	p.placeCanaries()
-	p.placeAgain()
-	p.fill()
+	p.placeSuccessors()
+	p.placeMissing()
 	p.replace()
-	p.conclude()
+	p.finish()
 	return p.res
 }
 
@@ -45,33 +45,33 @@ type pass struct {
 	roll  Rollout
 	res   Result
 
-	keep      []row             // hold a name and count
-	canaries  []row             // of the current deployment and not promoted; they count on their own
-	migrate   []row             // canaries too
-	lost      []*api.Allocation // canaries too
-	failed    []*api.Allocation // to be placed again now; canaries too
-	failedOld []*api.Allocation // of older versions
-	replaced  []*api.Allocation // unknown, with a replacement wanted
-	waits     []*api.Allocation // moved or lost before, and nobody could follow them yet
+	keep       []row             // hold a name and count
+	canaries   []row             // of the current deployment and not promoted; they count on their own
+	migrate    []row             // canaries too
+	lost       []*api.Allocation // canaries too
+	failed     []*api.Allocation // to be placed again now; canaries too
+	failedOld  []*api.Allocation // of older versions
+	replaced   []*api.Allocation // unknown, with a replacement wanted
+	unreplaced []*api.Allocation // moved or lost before, and nobody could follow them yet
 
-	// job is what the allocation being classified is of.
-	job standing
-	// away says that a kept allocation was out of sight once.
-	away bool
+	// version is what the allocation being classified is of.
+	version versionState
+	// wasUnknown says that a kept allocation was out of sight once.
+	wasUnknown bool
 	// unpromoted says that canaries of this version wait for their promotion, or are to be placed.
 	unpromoted bool
 	// older is the newest older version that runs here; it stays the wanted one while canaries are unpromoted.
 	older *api.Job
 	// ran says that there are allocations of this version.
-	ran         bool
-	destructive []row
-	differs     map[version]bool
-	last        verdict
-	members     Health
+	ran          bool
+	destructive  []row
+	differs      map[version]bool
+	lastCompared comparison
+	members      Health
 	// placed counts placements that are not paired with a kept allocation.
 	placed int
-	// later counts failed allocations that will be placed again some time; waiting the canaries that are missing.
-	later, waiting int
+	// rescheduleLater counts failed allocations that will be placed again some time; waiting the canaries that are missing.
+	rescheduleLater, missingCanaries int
 	// missing is how far the kept allocations are below the count.
 	missing int
 }
@@ -85,13 +85,13 @@ func (p *pass) stopAll() {
 	p.res.Stop = make([]Stop, 0, len(p.in.Allocs))
 	for _, a := range p.in.Allocs {
 		if !a.ServerTerminal() {
-			p.end(a)
+			p.stopUnwanted(a)
 		}
 	}
 }
 
-// end stops an allocation that nobody wants.
-func (p *pass) end(a *api.Allocation) {
+// stopUnwanted stops an allocation that nobody wants.
+func (p *pass) stopUnwanted(a *api.Allocation) {
 	switch {
 	case a.ClientTerminal():
 		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: NotNeeded})
@@ -107,17 +107,17 @@ func (p *pass) isLost(a *api.Allocation) bool {
 	return n == nil || n.Status == api.NodeStatusDown
 }
 
-// open is how many more placements the count allows.
-func (p *pass) open() int { return p.group.Count - len(p.keep) - p.placed }
+// openSlots is how many more placements the count allows.
+func (p *pass) openSlots() int { return p.group.Count - len(p.keep) - p.placed }
 
-// placeAgain follows up on what moved, failed or was lost, as far as the count goes.
-func (p *pass) placeAgain() {
+// placeSuccessors follows up on what moved, failed or was lost, as far as the count goes.
+func (p *pass) placeSuccessors() {
 	p.placeMigrating()
 	for _, a := range p.failed {
 		canary := p.canary(a)
 		s, node := &Stop{Alloc: a, Description: rescheduled}, ""
-		if !canary && p.open() <= 0 {
-			if !p.needed(a) || p.besides(a) {
+		if !canary && p.openSlots() <= 0 {
+			if !p.needed(a) || p.sharesNode(a) {
 				s.Description = NotNeeded
 				p.res.Stop = append(p.res.Stop, *s)
 				continue
@@ -129,13 +129,13 @@ func (p *pass) placeAgain() {
 	}
 	for _, list := range [][]*api.Allocation{p.lost, p.replaced} {
 		for _, a := range list {
-			if !p.canary(a) && p.open() > 0 {
+			if !p.canary(a) && p.openSlots() > 0 {
 				p.place(Place{Name: a.Name, Previous: a, Job: p.versionFor(a)})
 			}
 		}
 	}
-	for _, a := range p.waits {
-		if p.open() > 0 {
+	for _, a := range p.unreplaced {
+		if p.openSlots() > 0 {
 			p.place(Place{Name: a.Name, Previous: a, Job: p.versionFor(a)})
 			p.res.Desired.Place++
 		}
@@ -147,7 +147,7 @@ func (p *pass) placeMigrating() {
 		a, canary := r.Allocation, p.canary(r.Allocation)
 		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: Migrating})
 		p.res.Desired.Migrate++
-		if canary || p.open() > 0 {
+		if canary || p.openSlots() > 0 {
 			p.place(Place{Name: a.Name, Previous: a, Failed: a.DesiredTransition.Reschedule, Canary: canary, Job: p.versionFor(a)})
 		}
 	}
@@ -168,10 +168,10 @@ func (p *pass) place(pl Place) {
 	}
 }
 
-// fill places new allocations under the lowest free names. While canaries are unpromoted, that restores
+// placeMissing places new allocations under the lowest free names. While canaries are unpromoted, that restores
 // what the older version had; when the roll-out was halted, nothing new is placed.
-func (p *pass) fill() {
-	want, job := p.open(), (*api.Job)(nil)
+func (p *pass) placeMissing() {
+	want, job := p.openSlots(), (*api.Job)(nil)
 	switch {
 	case p.unpromoted && p.older == nil:
 		return
@@ -216,7 +216,7 @@ func (p *pass) replace() {
 	if !p.unpromoted {
 		now = p.roll.Limit(n, p.members, p.placed)
 	}
-	bound := p.group.OnOneNode() && now > 0 && p.in.Bound != nil && p.in.Bound(p.destructive[0].Allocation)
+	bound := p.group.OnOneNode() && now > 0 && p.in.BoundToVolume != nil && p.in.BoundToVolume(p.destructive[0].Allocation)
 	if bound {
 		now = n
 	}
@@ -237,8 +237,8 @@ func (p *pass) replace() {
 	}
 }
 
-// conclude says whether a deployment begins here, or whether the group's part of it is done.
-func (p *pass) conclude() {
+// finish says whether a deployment begins here, or whether the group's part of it is done.
+func (p *pass) finish() {
 	changes := len(p.res.Update)+len(p.destructive) > 0
 	total := p.missing + len(p.res.Update) + len(p.destructive)
 	if p.roll.Begins(total, p.ran, changes) {
@@ -251,5 +251,5 @@ func (p *pass) conclude() {
 	if p.unpromoted {
 		p.res.Older = p.older
 	}
-	p.res.Settled = !changes && len(p.res.Place)+len(p.migrate)+p.later+p.waiting == 0 && p.roll.Done()
+	p.res.Settled = !changes && len(p.res.Place)+len(p.migrate)+p.rescheduleLater+p.missingCanaries == 0 && p.roll.Done()
 }

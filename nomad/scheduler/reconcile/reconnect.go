@@ -10,7 +10,7 @@ import (
 // reconnect decides between allocations whose node is back and those that replaced them meanwhile: one of
 // each pair stays. An allocation that its node has not reported yet is left alone, and its replacement too.
 func (p *pass) reconnect() {
-	if !p.away {
+	if !p.wasUnknown {
 		return
 	}
 	var newest map[string]*api.Allocation
@@ -33,7 +33,7 @@ func (p *pass) reconnect() {
 			continue
 		}
 		loser := original
-		if p.staysBefore(original, replacement) {
+		if p.keepsOriginal(original, replacement) {
 			loser = replacement
 		}
 		if original.NodeID != replacement.NodeID && p.needed(loser) { // for the volumes of its node
@@ -70,8 +70,8 @@ func (p *pass) replacements() map[string]*api.Allocation {
 	return newest
 }
 
-// staysBefore reports whether the original stays and its replacement goes.
-func (p *pass) staysBefore(original, replacement *api.Allocation) bool {
+// keepsOriginal reports whether the original stays and its replacement goes.
+func (p *pass) keepsOriginal(original, replacement *api.Allocation) bool {
 	if old, fresh := p.isOlder(original), p.isOlder(replacement); old != fresh {
 		return fresh // a newer version always wins
 	}

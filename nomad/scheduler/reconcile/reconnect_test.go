@@ -50,7 +50,7 @@ func TestOneOfAPairStaysAfterAReconnect(t *testing.T) {
 			c.change(original, replacement)
 		}
 		r := reconcile.Group(in)
-		if len(r.Stop) != 1 || r.Stop[0].Alloc.ID != c.stops || r.Stop[0].ClientStatus != "" || len(r.Place) != 0 || len(r.Amend) != 0 {
+		if len(r.Stop) != 1 || r.Stop[0].Alloc.ID != c.stops || r.Stop[0].ClientStatus != "" || len(r.Place) != 0 || len(r.StatusUpdates) != 0 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -59,7 +59,7 @@ func TestOneOfAPairStaysAfterAReconnect(t *testing.T) {
 func TestUnknownAllocationIsAwaitedAfterAReconnect(t *testing.T) {
 	in, original, _ := away(api.ReconcileOptionKeepOriginal)
 	original.ClientStatus = api.AllocClientStatusUnknown
-	if r := reconcile.Group(in); len(r.Stop)+len(r.Place)+len(r.Amend)+len(r.Update) != 0 {
+	if r := reconcile.Group(in); len(r.Stop)+len(r.Place)+len(r.StatusUpdates)+len(r.Update) != 0 {
 		t.Errorf("something is done before the node reports: %+v", r)
 	}
 	in.Allocs = in.Allocs[:1] // no replacement found a place: none is wanted any more
@@ -75,12 +75,12 @@ func TestAllocationIsNotReplacedWhereThatIsNotWanted(t *testing.T) {
 		allocs[0].ClientStatus = api.AllocClientStatusRunning
 		in.Node = func(string) *api.Node { return &api.Node{Status: status} }
 		r := reconcile.Group(in)
-		if len(r.Amend) != 1 || len(r.Place)+len(r.Stop) != 0 {
+		if len(r.StatusUpdates) != 1 || len(r.Place)+len(r.Stop) != 0 {
 			t.Errorf("%s: %+v", status, r)
 		}
 		allocs[0].ClientStatus, allocs[0].FollowupEvalID = api.AllocClientStatusUnknown, "next"
 		in.Pending = func(id string) bool { return id == "next" }
-		if r := reconcile.Group(in); len(r.Amend)+len(r.Place)+len(r.Stop) != 0 {
+		if r := reconcile.Group(in); len(r.StatusUpdates)+len(r.Place)+len(r.Stop) != 0 {
 			t.Errorf("%s, once more: %+v", status, r)
 		}
 	}
@@ -95,7 +95,7 @@ func TestReplacementWaitsUntilTheNodeHasStoppedItsAllocation(t *testing.T) {
 	}
 	r := reconcile.Group(in)
 	due := epoch.Add(47 * time.Second) // 60 s and 5 s after it was heard, and 2 s of slack
-	if len(r.Amend) != 1 || !r.Amend[0].RescheduleAt.Equal(due) || len(r.Place)+len(r.Stop) != 0 {
+	if len(r.StatusUpdates) != 1 || !r.StatusUpdates[0].RescheduleAt.Equal(due) || len(r.Place)+len(r.Stop) != 0 {
 		t.Fatalf("%+v", r)
 	}
 	allocs[0].ClientStatus, in.Now = api.AllocClientStatusUnknown, due
@@ -108,13 +108,13 @@ func TestDeprecatedFieldsSayTheSame(t *testing.T) {
 	in, _ := group(1, 0)
 	in.Job.TaskGroups[0].MaxClientDisconnect = time.Hour
 	in.Node = func(string) *api.Node { return &api.Node{Status: api.NodeStatusDisconnected} }
-	if r := reconcile.Group(in); len(r.Amend) != 1 || len(r.Place) != 1 || len(r.Stop) != 0 {
+	if r := reconcile.Group(in); len(r.StatusUpdates) != 1 || len(r.Place) != 1 || len(r.Stop) != 0 {
 		t.Errorf("max_client_disconnect: %+v", r)
 	}
 	in, _ = group(1, 0)
 	in.Job.TaskGroups[0].StopAfterClientDisconnect = time.Hour
 	in.Node = func(string) *api.Node { return &api.Node{Status: api.NodeStatusDown, StatusUpdatedAt: epoch.Unix()} }
-	if r := reconcile.Group(in); len(r.Amend) != 1 || len(r.Place)+len(r.Stop) != 0 {
+	if r := reconcile.Group(in); len(r.StatusUpdates) != 1 || len(r.Place)+len(r.Stop) != 0 {
 		t.Errorf("stop_after_client_disconnect: %+v", r)
 	}
 }

@@ -16,7 +16,7 @@ const (
 	rescheduled = "alloc was rescheduled because it failed"
 	reconnected = "alloc not needed since its node reconnected and another one stays"
 	unknown     = "alloc is unknown since its node is disconnected"
-	deprived    = "alloc is stopped since a volume of it was given up"
+	volumeLost  = "alloc is stopped since a volume of it was given up"
 )
 
 // Input is one group of a job and all its allocations.
@@ -34,9 +34,9 @@ type Input struct {
 	CanStay func(*api.Allocation) bool
 	// Needed reports whether the node of an allocation cannot do without it, for its volumes; nil when none has any.
 	Needed func(*api.Allocation) bool
-	// Bound reports whether an allocation that is to be replaced shares a volume that one node may use, and its successor
+	// BoundToVolume reports whether an allocation that is to be replaced shares a volume that one node may use, and its successor
 	// cannot be on that node: it can only leave the volume together with the others. Nil when none shares any.
-	Bound func(*api.Allocation) bool
+	BoundToVolume func(*api.Allocation) bool
 	// Pending reports whether the evaluation exists and is still to come.
 	Pending func(evalID string) bool
 	// EvalID is the evaluation that is being processed.
@@ -72,8 +72,8 @@ type Stop struct {
 	Description  string
 }
 
-// Amend changes what the servers remember of an allocation, and nothing on its node.
-type Amend struct {
+// StatusUpdate changes what the servers remember of an allocation, and nothing on its node.
+type StatusUpdate struct {
 	Alloc *api.Allocation
 	// RescheduleAt is when the allocation will be replaced or lost; zero when it does not change.
 	RescheduleAt time.Time
@@ -84,10 +84,10 @@ type Amend struct {
 
 // Result says what to do with one group.
 type Result struct {
-	Stop   []Stop
-	Amend  []Amend
-	Update []*api.Allocation
-	Place  []Place
+	Stop          []Stop
+	StatusUpdates []StatusUpdate
+	Update        []*api.Allocation
+	Place         []Place
 	// Outdated are those that are to be replaced, now or later, when any is now.
 	Outdated []*api.Allocation
 	// State is the group's part of a deployment to be created; nil when none is.

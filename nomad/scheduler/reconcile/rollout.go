@@ -131,9 +131,9 @@ func (r Rollout) Canaries() int {
 	return r.state.DesiredCanaries
 }
 
-// Share is how many of n replacements of a system job are canaries: a part in hundred, not more than may
+// CanaryShare is how many of n replacements of a system job are canaries: a part in hundred, not more than may
 // be under way at once.
-func (r Rollout) Share(n int) int {
+func (r Rollout) CanaryShare(n int) int {
 	return min(r.update.MaxParallel, (r.update.Canary*n+99)/100)
 }
 

@@ -9,8 +9,8 @@ import (
 // stopSurplus stops second bearers of a name, and then what is beyond the count, the highest names first.
 // What moves anyway goes before what stays; what its node needs stays too.
 func (p *pass) stopSurplus() {
-	p.stopTwins()
-	surplus := len(p.keep) + p.moving() - p.group.Count
+	p.stopDuplicates()
+	surplus := len(p.keep) + p.migratingCount() - p.group.Count
 	for _, r := range p.keep { // nobody goes for one that has come back to its node before that is there
 		if r.index >= p.group.Count && !r.ok && p.needed(r.Allocation) {
 			surplus--
@@ -42,13 +42,13 @@ func (p *pass) stopSurplus() {
 // needed reports whether the allocation's node cannot do without it.
 func (p *pass) needed(a *api.Allocation) bool { return p.in.Needed != nil && p.in.Needed(a) }
 
-// besides reports whether another allocation that is kept is on the node of this one.
-func (p *pass) besides(a *api.Allocation) bool {
+// sharesNode reports whether another allocation that is kept is on the node of this one.
+func (p *pass) sharesNode(a *api.Allocation) bool {
 	return slices.ContainsFunc(p.keep, func(r row) bool { return r.Allocation != a && r.NodeID == a.NodeID })
 }
 
-// moving counts what migrates and holds a name.
-func (p *pass) moving() int {
+// migratingCount counts what migrates and holds a name.
+func (p *pass) migratingCount() int {
 	n := len(p.migrate)
 	for _, r := range p.migrate {
 		if p.canary(r.Allocation) {
@@ -58,10 +58,10 @@ func (p *pass) moving() int {
 	return n
 }
 
-// stopTwins leaves one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
+// stopDuplicates leaves one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
 // A promoted canary has the name of the one that it replaces. What its node needs stays, to be updated there, unless the
 // other one is on that node too.
-func (p *pass) stopTwins() {
+func (p *pass) stopDuplicates() {
 	var seen indexes
 	twins := false
 	for _, r := range p.keep {
@@ -85,7 +85,7 @@ func (p *pass) stopTwins() {
 				served = append(served, r.NodeID)
 				return false
 			}
-			p.giveUp(r.Allocation)
+			p.stopLive(r.Allocation)
 			return true
 		})
 	}
@@ -94,13 +94,13 @@ func (p *pass) stopTwins() {
 			if p.canary(r.Allocation) || !seen.has(r.index) {
 				return false
 			}
-			p.giveUp(r.Allocation)
+			p.stopLive(r.Allocation)
 			return true
 		})
 	}
 }
 
-func (p *pass) giveUp(a *api.Allocation) {
+func (p *pass) stopLive(a *api.Allocation) {
 	if !a.Terminal() {
 		p.stop(a, NotNeeded, "")
 	}

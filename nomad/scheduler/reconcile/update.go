@@ -9,9 +9,9 @@ type version struct{ create, version, modified uint64 }
 
 func versionOf(j *api.Job) version { return version{j.CreateIndex, j.Version, j.JobModifyIndex} }
 
-// sortOut finds what has to be brought from another version to this one, in place or by replacing it.
-func (p *pass) sortOut() {
-	p.missing = max(0, p.group.Count-len(p.keep)-p.moving())
+// splitByVersion finds what has to be brought from another version to this one, in place or by replacing it.
+func (p *pass) splitByVersion() {
+	p.missing = max(0, p.group.Count-len(p.keep)-p.migratingCount())
 	for _, r := range p.canaries {
 		p.res.Desired.Ignore++
 		p.members.Add(r.Allocation)
@@ -27,14 +27,14 @@ func (p *pass) sortOut() {
 	}
 	p.res.Desired.Ignore += uint64(len(p.keep) - others)
 	if others > 0 {
-		p.sortOthers(others)
+		p.splitOutdated(others)
 	}
 	if p.roll.state == nil && len(p.destructive) == 0 {
 		p.unpromoted = false
 	}
 }
 
-func (p *pass) sortOthers(n int) {
+func (p *pass) splitOutdated(n int) {
 	for _, r := range p.keep {
 		a := r.Allocation
 		switch {
@@ -64,8 +64,8 @@ func (p *pass) mustReplace(r row) bool {
 		return false
 	case a.Job == nil:
 		return true
-	case p.last.job == a.Job:
-		return p.last.differs || !p.in.CanStay(a)
+	case p.lastCompared.job == a.Job:
+		return p.lastCompared.differs || !p.in.CanStay(a)
 	}
 	v := versionOf(a.Job)
 	differs, known := p.differs[v]
@@ -76,12 +76,12 @@ func (p *pass) mustReplace(r row) bool {
 		}
 		p.differs[v] = differs
 	}
-	p.last = verdict{a.Job, differs}
+	p.lastCompared = comparison{a.Job, differs}
 	return differs || !p.in.CanStay(a)
 }
 
-// verdict says whether allocations of a job must be replaced.
-type verdict struct {
+// comparison says whether allocations of a job must be replaced.
+type comparison struct {
 	job     *api.Job
 	differs bool
 }

@@ -218,7 +218,7 @@ func (w *World) schedule(j *job, move bool) {
 		case !a.ClientTerminal() && (n == nil || n.Status == api.NodeStatusDown):
 			e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "lost", ClientStatus: api.AllocClientStatusLost})
 		case a.ClientTerminal():
-		case reconcile.Deprived(a, n) != "":
+		case reconcile.VolumeLost(a, n) != "":
 			e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "deprived"})
 		default:
 			live = append(live, a)

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// held are the loads of one row. What changed lately is kept apart, so that a row with many loads is copied
+// loadSet are the loads of one row. What changed lately is kept apart, so that a row with many loads is copied
 // at the cost of the few that change. Copies share base; it is never changed.
-type held struct {
-	base   []holding // in order
-	recent []holding
+type loadSet struct {
+	base   []heldLoad // in order
+	recent []heldLoad
 	// gone are the positions of those in base that no longer count.
 	gone []int32
 }
 
-// holding is the load of one allocation. Searches compare digests; they rarely get to read the id, which
+// heldLoad is the load of one allocation. Searches compare digests; they rarely get to read the id, which
 // is somewhere else in memory.
-type holding struct {
+type heldLoad struct {
 	digest   uint32
 	priority int32
 	alloc    string
@@ -26,15 +26,17 @@ type holding struct {
 	sole     *Exclusive
 }
 
-func newHolding(alloc string, l Load) holding {
-	return holding{digestOf(alloc), int32(l.Priority), alloc, l.Amount, l.Exclusive}
+func newHeldLoad(alloc string, l Load) heldLoad {
+	return heldLoad{digestOf(alloc), int32(l.Priority), alloc, l.Amount, l.Exclusive}
 }
 
-func (h *holding) load() Load { return Load{h.amount, int(h.priority), h.sole} }
+func (h *heldLoad) load() Load { return Load{h.amount, int(h.priority), h.sole} }
 
-func (h *holding) is(digest uint32, alloc string) bool { return h.digest == digest && h.alloc == alloc }
+func (h *heldLoad) is(digest uint32, alloc string) bool {
+	return h.digest == digest && h.alloc == alloc
+}
 
-func inOrder(a, b holding) int {
+func inOrder(a, b heldLoad) int {
 	return cmp.Or(cmp.Compare(a.digest, b.digest), cmp.Compare(a.alloc, b.alloc))
 }
 
@@ -53,31 +55,31 @@ func digestOf(id string) uint32 {
 	return uint32(h)
 }
 
-func (h *held) len() int { return len(h.base) - len(h.gone) + len(h.recent) }
+func (h *loadSet) len() int { return len(h.base) - len(h.gone) + len(h.recent) }
 
-// spot is where a load is: at a position in recent, or of base.
-type spot struct {
+// position is where a load is: at a position in recent, or of base.
+type position struct {
 	recent   bool
 	position int
 }
 
-func (h *held) find(alloc string) (spot, bool) {
+func (h *loadSet) find(alloc string) (position, bool) {
 	digest := digestOf(alloc)
 	for i := range h.recent {
 		if h.recent[i].is(digest, alloc) {
-			return spot{true, i}, true
+			return position{true, i}, true
 		}
 	}
-	i, _ := slices.BinarySearchFunc(h.base, digest, func(x holding, d uint32) int { return cmp.Compare(x.digest, d) })
+	i, _ := slices.BinarySearchFunc(h.base, digest, func(x heldLoad, d uint32) int { return cmp.Compare(x.digest, d) })
 	for ; i < len(h.base) && h.base[i].digest == digest; i++ {
 		if h.base[i].alloc == alloc && !slices.Contains(h.gone, int32(i)) {
-			return spot{false, i}, true
+			return position{false, i}, true
 		}
 	}
-	return spot{}, false
+	return position{}, false
 }
 
-func (h *held) all() iter.Seq2[string, Load] {
+func (h *loadSet) all() iter.Seq2[string, Load] {
 	return func(yield func(string, Load) bool) {
 		for i := range h.recent {
 			if x := &h.recent[i]; !yield(x.alloc, x.load()) {
@@ -93,14 +95,14 @@ func (h *held) all() iter.Seq2[string, Load] {
 }
 
 // own makes the copy independent of the one that it was made from, with capacity for one more.
-func (h *held) own() {
-	h.recent, h.gone = append(make([]holding, 0, len(h.recent)+1), h.recent...), slices.Clone(h.gone)
+func (h *loadSet) own() {
+	h.recent, h.gone = append(make([]heldLoad, 0, len(h.recent)+1), h.recent...), slices.Clone(h.gone)
 }
 
 // add counts a load of an allocation that has none.
-func (h *held) add(alloc string, l Load) { h.recent = append(h.recent, newHolding(alloc, l)) }
+func (h *loadSet) add(alloc string, l Load) { h.recent = append(h.recent, newHeldLoad(alloc, l)) }
 
-func (h *held) remove(at spot) Load {
+func (h *loadSet) remove(at position) Load {
 	if !at.recent {
 		h.gone = append(h.gone, int32(at.position))
 		return h.base[at.position].load()
@@ -111,13 +113,13 @@ func (h *held) remove(at spot) Load {
 	return l
 }
 
-// settle merges what changed when it is much. Merging costs what all loads are, copying what changed: the
+// compact merges what changed when it is much. Merging costs what all loads are, copying what changed: the
 // square root keeps both small.
-func (h *held) settle() {
+func (h *loadSet) compact() {
 	if n := len(h.recent) + len(h.gone); n*n <= 64+2*len(h.base) {
 		return
 	}
-	merged := make([]holding, 0, h.len())
+	merged := make([]heldLoad, 0, h.len())
 	slices.SortFunc(h.recent, inOrder)
 	next := h.recent
 	for i, x := range h.base {
@@ -128,5 +130,5 @@ func (h *held) settle() {
 			merged = append(merged, x)
 		}
 	}
-	*h = held{base: append(merged, next...)}
+	*h = loadSet{base: append(merged, next...)}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Fate is what becomes of a live allocation because of its node. The zero value: nothing.
-type Fate struct {
+// NodeLoss is what becomes of a live allocation because of its node. The zero value: nothing.
+type NodeLoss struct {
 	// Lost says why the allocation is given up for good.
 	Lost string
 	// Unknown is set while the allocation may still run where nobody can see it.
@@ -19,19 +19,19 @@ type Fate struct {
 	Replace bool
 }
 
-// FateOf tells what becomes of a live allocation of the group on the node, which is nil when it is gone.
+// NodeLossOf tells what becomes of a live allocation of the group on the node, which is nil when it is gone.
 //
 //	node gone                             lost
 //	node down                             lost; unknown where the group replaces nothing that is lost, or
 //	                                      until the node itself has stopped it (stop_on_client_after)
 //	node disconnected, with lost_after    unknown, then lost
 //	node disconnected, without            as on a node that is down
-func FateOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time) Fate {
+func NodeLossOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time) NodeLoss {
 	switch {
 	case n == nil:
-		return Fate{Lost: nodeGone}
+		return NodeLoss{Lost: nodeGone}
 	case n.Status != api.NodeStatusDown && n.Status != api.NodeStatusDisconnected:
-		return Fate{}
+		return NodeLoss{}
 	}
 	began := a.ClientStatus != api.AllocClientStatusPending
 	if after := LostAfter(g); n.Status == api.NodeStatusDisconnected && after > 0 {
@@ -40,24 +40,24 @@ func FateOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time) Fat
 			until = since.Add(after)
 		}
 		if !began || !now.Before(until) {
-			return Fate{Lost: lost}
+			return NodeLoss{Lost: lost}
 		}
-		return Fate{Unknown: true, Until: until, Replace: g.Disconnect == nil || g.Disconnect.Replace}
+		return NodeLoss{Unknown: true, Until: until, Replace: g.Disconnect == nil || g.Disconnect.Replace}
 	}
 	if !replacesLost(g) {
-		return Fate{Unknown: true}
+		return NodeLoss{Unknown: true}
 	}
-	if until := stopsItself(n, g); began && now.Before(until) {
-		return Fate{Unknown: true, Until: until}
+	if until := clientStopTime(n, g); began && now.Before(until) {
+		return NodeLoss{Unknown: true, Until: until}
 	}
-	return Fate{Lost: lost}
+	return NodeLoss{Lost: lost}
 }
 
-// Deprived is why an allocation whose node is there has to go all the same, or "": a volume that it uses there was given up,
+// VolumeLost is why an allocation whose node is there has to go all the same, or "": a volume that it uses there was given up,
 // so that its mount is cut off, or somebody else's by now. Volumes that all may share are not cut off.
-func Deprived(a *api.Allocation, n *api.Node) string {
+func VolumeLost(a *api.Allocation, n *api.Node) string {
 	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.AllocID == a.ID && !m.Shared }) {
-		return deprived
+		return volumeLost
 	}
 	return ""
 }
@@ -75,9 +75,9 @@ func LostAfter(g *api.TaskGroup) time.Duration {
 	return g.MaxClientDisconnect
 }
 
-// stopsItself is when a node that nobody hears has ended the tasks of the group by itself; zero when it does not.
-func stopsItself(n *api.Node, g *api.TaskGroup) time.Time {
-	after := stopsAfter(g)
+// clientStopTime is when a node that nobody hears has ended the tasks of the group by itself; zero when it does not.
+func clientStopTime(n *api.Node, g *api.TaskGroup) time.Time {
+	after := stopAfterDisconnect(g)
 	if after <= 0 {
 		return time.Time{}
 	}
@@ -90,8 +90,8 @@ func stopsItself(n *api.Node, g *api.TaskGroup) time.Time {
 	return heard.Add(after + kill + time.Second)
 }
 
-// stopsAfter is how long the group runs on a node that hears no server; 0 means for ever.
-func stopsAfter(g *api.TaskGroup) time.Duration {
+// stopAfterDisconnect is how long the group runs on a node that hears no server; 0 means for ever.
+func stopAfterDisconnect(g *api.TaskGroup) time.Duration {
 	if g.Disconnect != nil {
 		return g.Disconnect.StopOnClientAfter
 	}
@@ -117,14 +117,14 @@ func lastUnknown(a *api.Allocation) time.Time {
 	return t
 }
 
-// Forgotten is the amendment for an allocation that is out of sight; false when it is known to be, and somebody comes
+// UnknownUpdate is the amendment for an allocation that is out of sight; false when it is known to be, and somebody comes
 // back to it when that is to end. Who was to come may have been left out with other parts of a plan.
-func Forgotten(a *api.Allocation, f Fate, comesBack bool) (Amend, bool) {
+func UnknownUpdate(a *api.Allocation, f NodeLoss, comesBack bool) (StatusUpdate, bool) {
 	switch {
 	case a.ClientStatus != api.AllocClientStatusUnknown:
-		return Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
+		return StatusUpdate{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
 	case f.Until.IsZero() || comesBack:
-		return Amend{}, false
+		return StatusUpdate{}, false
 	}
-	return Amend{Alloc: a, RescheduleAt: f.Until}, true
+	return StatusUpdate{Alloc: a, RescheduleAt: f.Until}, true
 }

@@ -7,31 +7,31 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Takes reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
+// AcceptsGroup reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
 // that takes nothing new gets the CSI plugins that it needs to give its volumes back.
-func Takes(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
-	return Available(n) || Serves(view, n, j, g)
+func AcceptsGroup(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
+	return Available(n) || AcceptsPlugin(view, n, j, g)
 }
 
-// Serves reports whether the node takes nothing new and yet needs the group, which runs a CSI plugin, for volumes that are,
+// AcceptsPlugin reports whether the node takes nothing new and yet needs the group, which runs a CSI plugin, for volumes that are,
 // or may be, mounted on it or attached to it: without the plugin they would stay there for ever.
-func Serves(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
+func AcceptsPlugin(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 	if j == nil || j.Type != api.JobTypeSystem && j.Type != api.JobTypeService || Available(n) {
 		return false
 	}
-	return Needs(view, n, g)
+	return NeedsPlugin(view, n, g)
 }
 
-// Needs reports whether the node is there and needs the group: a plugin belongs to a node as long as its volumes do,
+// NeedsPlugin reports whether the node is there and needs the group: a plugin belongs to a node as long as its volumes do,
 // whatever else the node is.
-func Needs(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
-	return n.Status == api.NodeStatusReady && Holds(view, n, g)
+func NeedsPlugin(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
+	return n.Status == api.NodeStatusReady && HasPluginVolumes(view, n, g)
 }
 
-// Holds reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or
+// HasPluginVolumes reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or
 // attached to it. The group may be nil.
-func Holds(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
-	return slices.ContainsFunc(nodePlugins(g), func(id string) bool { return needs(view, n, id) })
+func HasPluginVolumes(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
+	return slices.ContainsFunc(nodePlugins(g), func(id string) bool { return hasVolumesOf(view, n, id) })
 }
 
 // RunsPlugin reports whether the group runs CSI plugins for the volumes of its node.
@@ -56,12 +56,12 @@ func SharesPlugin(a, b *api.TaskGroup) bool {
 	return slices.ContainsFunc(nodePlugins(a), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// Left reports whether a node that is none of the job's by what it is, its datacenter, its pool or its properties, or on
+// MissesPlugin reports whether a node that is none of the job's by what it is, its datacenter, its pool or its properties, or on
 // which a service has nothing, is to have the CSI plugin that the group runs all the same, as it needs it. That is for no
 // job to do where another one may run the plugin there; of several that may not, it is for one that had it there, and for
 // the first by its name when that is not known any more.
-func Left(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup, had bool) bool {
-	if !Needs(view, n, g) {
+func MissesPlugin(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup, had bool) bool {
+	if !NeedsPlugin(view, n, g) {
 		return false
 	}
 	for _, id := range nodePlugins(g) {
@@ -94,9 +94,9 @@ func mayRun(j *api.Job, plugin string, n *api.Node) bool {
 	})
 }
 
-// needs reports whether volumes of the plugin are on the node, or are to be: who waits for its turn mounts there, and
+// hasVolumesOf reports whether volumes of the plugin are on the node, or are to be: who waits for its turn mounts there, and
 // nobody looks at the plugin's job again when the turn has come.
-func needs(view VolumeView, n *api.Node, plugin string) bool {
+func hasVolumesOf(view VolumeView, n *api.Node, plugin string) bool {
 	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.PluginID == plugin }) {
 		return true
 	}
