@@ -37,7 +37,7 @@ type batch struct {
 	done  chan struct{}
 }
 
-// part is what one caller reports, and the answer.
+// part is the report of one caller and its result.
 type part struct {
 	allocs []*api.Allocation
 	index  uint64

@@ -18,7 +18,7 @@ import (
 //msgp:limit arrays:1000000 maps:1000000
 //msgp:ignore Outcome
 
-// Outcome is what commands on allocations answer.
+// Outcome is the result of commands on allocations.
 type Outcome struct {
 	Evals []string
 }
@@ -161,7 +161,7 @@ func needed(tx *state.Txn, old, next *api.Allocation) (jobs []*api.Job) {
 	return jobs
 }
 
-// isToGoOn reports whether somebody else is to do what the allocation, which ended well, did not.
+// isToGoOn reports whether another allocation is to continue the work of the allocation, which ended successfully.
 func isToGoOn(j *api.Job, a *api.Allocation) bool {
 	if j.Type == api.JobTypeService || j.Type == api.JobTypeSystem {
 		return true

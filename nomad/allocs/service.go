@@ -141,7 +141,7 @@ func check(a *api.Allocation) error {
 	return fault.New(fault.Invalid, "alloc %q has the unknown client status %q", a.ID, a.ClientStatus)
 }
 
-// clientHalf keeps of a report what a node may say.
+// clientHalf returns the fields of a report that a node may set.
 func clientHalf(a *api.Allocation, node string) *api.Allocation {
 	return &api.Allocation{
 		ID: a.ID, NodeID: node, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/deadlines"
 )
 
-// agenda knows when each deployment that is under way must be looked at, the nearest first.
+// agenda holds when each active deployment must be evaluated, the earliest first.
 type agenda struct {
 	by    map[string]*item
 	times deadlines.Heap[string, *item]
@@ -35,7 +35,7 @@ func (w *agenda) item(id string) *item {
 	return e
 }
 
-// set says when to look at a deployment; zero means not before it changes.
+// set sets when to evaluate a deployment; zero means not before it changes.
 func (w *agenda) set(e *item, at time.Time) {
 	if at.IsZero() {
 		w.times.Drop(e.id)
@@ -55,7 +55,7 @@ func (w *agenda) next() time.Time {
 	return at
 }
 
-// due takes out what is to be looked at now.
+// due removes and returns the deployments to evaluate now.
 func (w *agenda) due(now time.Time, most int) []*item {
 	var out []*item
 	for len(out) < most {

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// active returns the deployment that a user means; action is what cannot be done with one that is over.
+// active returns the deployment that a user means; action is what cannot be done with one that has ended.
 func active(tx *state.Txn, id, action string) (*api.Deployment, error) {
 	d := tx.Deployment(id)
 	if d == nil {
@@ -28,7 +28,7 @@ func put(tx *state.Txn, d *api.Deployment) {
 	tx.PutDeployment(d)
 }
 
-// evaluate stores an evaluation of the deployment's job and answers its id; none when the job is gone.
+// evaluate stores an evaluation of the deployment's job and returns its ID, or none when the job is deleted.
 func evaluate(tx *state.Txn, d *api.Deployment, id string) string {
 	j := tx.Job(d.Namespace, d.JobID)
 	if j == nil {
@@ -121,7 +121,7 @@ func (c *Promote) chosen(d *api.Deployment) ([]string, error) {
 	return groups, nil
 }
 
-// promote makes the canaries of groups to be allocations like others, and gives the groups their time anew.
+// promote makes the canaries of groups ordinary allocations and restarts the progress deadline of the groups.
 func promote(tx *state.Txn, d *api.Deployment, groups []string, evalID string) *Outcome {
 	next := tally.Copy(d)
 	for _, name := range groups {
@@ -240,7 +240,7 @@ func setHealth(tx *state.Txn, sheet *tally.Sheet, old *api.Allocation, healthy b
 	tx.PutAlloc(&next)
 }
 
-// Apply carries the deployments on. One that is over, or gone, meanwhile is left alone.
+// Apply advances the deployments. It skips those that have ended or are deleted.
 func (c *Step) Apply(tx *state.Txn) (any, error) {
 	for _, m := range c.Moves {
 		d := tx.Deployment(m.DeploymentID)

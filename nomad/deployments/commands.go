@@ -9,7 +9,7 @@ import (
 //msgp:limit arrays:1000000 maps:1000000
 //msgp:ignore Outcome
 
-// Outcome is what commands on deployments answer.
+// Outcome is the result of commands on deployments.
 type Outcome struct {
 	// EvalID is the evaluation that carries on; empty when there is none.
 	EvalID string
@@ -39,7 +39,7 @@ type Pause struct {
 	EvalID       string `msg:",omitempty"`
 }
 
-// SetHealth says which allocations of a deployment are healthy and which are not.
+// SetHealth sets which allocations of a deployment are healthy and which are not.
 type SetHealth struct {
 	DeploymentID string   `msg:",omitempty"`
 	Healthy      []string `msg:",omitempty"`

@@ -2,7 +2,7 @@ package deployments
 
 import "github.com/open-nomad/open-nomad/api"
 
-// What a deployment says of its status.
+// Status descriptions of deployments.
 const (
 	descriptionRunning   = "Deployment is running"
 	descriptionManual    = "Deployment is running but requires manual promotion"
@@ -14,7 +14,7 @@ const (
 	descriptionUnhealthy = "Failed due to unhealthy allocations"
 )
 
-// running describes a deployment that goes on.
+// running describes an active deployment.
 func running(d *api.Deployment) string {
 	switch {
 	case len(unpromoted(d)) == 0:

@@ -48,7 +48,7 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// Fail ends a deployment as failed; its job goes back to an older version if its update block says so.
+// Fail marks a deployment failed. Its job reverts to an older version if the update block has auto_revert.
 func (s *Service) Fail(ctx context.Context, r *api.DeploymentWriteRequest) (*api.DeploymentUpdateResponse, error) {
 	return s.write(ctx, "fail", r.DeploymentID, &SetStatus{
 		DeploymentID: r.DeploymentID, Status: api.DeploymentStatusFailed, EvalID: uuid.NewString(),

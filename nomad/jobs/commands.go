@@ -16,7 +16,7 @@ import (
 //msgp:limit arrays:1000000 maps:1000000
 //msgp:ignore Outcome
 
-// Outcome is what commands on jobs answer.
+// Outcome is the result of commands on jobs.
 type Outcome struct {
 	EvalID         string
 	JobModifyIndex uint64
@@ -187,7 +187,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 		}
 	}
 	if c.NoShutdownDelay {
-		hurry(tx, old)
+		skipShutdownDelay(tx, old)
 	}
 	if !ledger.Parent(old) {
 		tx.PutEval(ledger.Evaluation(tx, old, c.EvalID, api.TriggerJobDeregister, c.Priority))
@@ -197,8 +197,8 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	return out, nil
 }
 
-// hurry lets the tasks of a job stop without their shutdown delay, those too that are in it since an earlier stop.
-func hurry(tx *state.Txn, j *api.Job) {
+// skipShutdownDelay makes the tasks of a job stop without their shutdown delay, including those that are already in it.
+func skipShutdownDelay(tx *state.Txn, j *api.Job) {
 	var running []*api.Allocation
 	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
 		if !a.ClientTerminal() {

@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Instance is what commands that make instances of a job answer. EvalID is empty when it was there before.
+// Instance is the result of commands that create instances of a job. EvalID is empty when it was there before.
 type Instance struct {
 	JobID       string
 	EvalID      string
@@ -43,7 +43,7 @@ func begin(tx *state.Txn, j *api.Job, evalID, trigger string) *Instance {
 	return &Instance{JobID: j.ID, EvalID: evalID, CreateIndex: j.CreateIndex}
 }
 
-// Apply makes the instance. A token that was used before answers with the instance that it made.
+// Apply creates the instance. For a token that was used before it returns the existing instance.
 func (c *Dispatch) Apply(tx *state.Txn) (any, error) {
 	p := tx.Job(c.Namespace, c.JobID)
 	if p == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// pluginWarnings says what registering the job does to volumes that are in use through CSI plugins of it.
+// pluginWarnings returns the effects of registering the job on volumes in use through its CSI plugins.
 func pluginWarnings(tx *state.Txn, j *api.Job) (list []string) {
 	old := tx.Job(j.Namespace, j.ID)
 	if err := ledger.Needed(tx, old, j); err != nil {

@@ -249,7 +249,7 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 	return out, nil
 }
 
-// warnings says what is probably not meant by registering the job as things are now.
+// warnings returns what is probably unintended about registering the job now.
 func (s *Service) warnings(j *api.Job, more ...string) string {
 	tx := s.State.Read()
 	return rules.Warnings(j, tx.SchedulerConfig().MemoryOversubscriptionEnabled, append(pluginWarnings(tx, j), more...)...)
@@ -284,7 +284,7 @@ func (s *Service) Evaluate(ctx context.Context, r *api.JobEvaluateRequest) (*api
 	return reply(res), nil
 }
 
-// Plan says what registering a job would do.
+// Plan returns what registering a job would change.
 func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanResponse, error) {
 	j, err := s.prepare(r.Job, r.Namespace)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Bounds of what a tag says.
+// Bounds of the parts of a tag.
 const (
 	tagNameMax        = 128
 	tagDescriptionMax = 1024
-	// taggedMax is how many versions of a job have tags: they are kept for ever.
+	// taggedMax is how many versions of a job have tags: they are kept indefinitely.
 	taggedMax = 100
 )
 

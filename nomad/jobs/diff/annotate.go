@@ -2,7 +2,7 @@ package diff
 
 import "github.com/open-nomad/open-nomad/api"
 
-// What annotations say.
+// Texts of annotations.
 const (
 	forcesCreate      = "forces create"
 	forcesDestroy     = "forces destroy"

@@ -7,17 +7,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Missing is the answer about a job that does not exist.
+// Missing returns the error for a job that does not exist.
 func Missing(ns, id string) error {
 	return fault.New(fault.NotFound, "job not found: there is no %q in namespace %q", id, ns)
 }
 
-// MissingVersion is the answer about a version that a job does not have.
+// MissingVersion returns the error for a version that a job does not have.
 func MissingVersion(ns, id string, version uint64) error {
 	return fault.New(fault.NotFound, "job %q in namespace %q has no version %d", id, ns, version)
 }
 
-// MarkStable says within another command whether a version is one to go back to.
+// MarkStable marks, within another command, whether a version is stable.
 func MarkStable(tx *state.Txn, ns, id string, version uint64, stable bool) error {
 	v := tx.JobVersion(ns, id, version)
 	if v == nil {
@@ -43,7 +43,7 @@ func Change(tx *state.Txn, v *api.Job, edit func(*api.Job)) {
 	}
 }
 
-// Revert registers an older version of a job anew as its newest within another command, with its source,
+// Revert registers an older version of a job again as its newest within another command, with its source,
 // and stores an evaluation with trigger job-register, which a caller may put again changed; a periodic or
 // parameterised job has none. It refuses the current version.
 func Revert(tx *state.Txn, ns, id string, version uint64, evalID string) (*api.Evaluation, error) {

@@ -28,7 +28,7 @@ const (
 	volumesSum = 10_000
 	// cronMax is the longest expression of a periodic job in bytes.
 	cronMax = 256
-	// mistakesMax is how many mistakes of a job are told.
+	// mistakesMax is how many errors of a job are reported.
 	mistakesMax = 100
 )
 
@@ -51,7 +51,7 @@ func Asked(j *api.Job) (allocs, canaries int) {
 	return allocs, canaries
 }
 
-// Excess says what a job asks for beyond the limit, or nil.
+// Excess returns what a job requests beyond the limit, or nil.
 func Excess(j *api.Job, countMax int) error {
 	allocs, canaries := Asked(j)
 	switch {

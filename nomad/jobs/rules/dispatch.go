@@ -12,7 +12,7 @@ import (
 // PayloadMax is the largest payload of a dispatched job in bytes.
 const PayloadMax = 16 << 10
 
-// Dispatch says what is wrong with the payload and meta of an instance of a parameterised job, or nil.
+// Dispatch validates the payload and meta of an instance of a parameterised job.
 func Dispatch(p *api.ParameterizedJobConfig, payload []byte, meta map[string]string) error {
 	switch {
 	case len(payload) > PayloadMax:

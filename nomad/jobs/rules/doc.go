@@ -1,4 +1,4 @@
-// Package rules says which jobs are valid and completes those that are.
+// Package rules validates jobs and completes the valid ones.
 //
 // [Check] reports everything that is wrong at once and names group, task and field. [Warnings] lists
 // what is legal and probably not meant. [Complete] adds what the servers fill in: defaults that no

@@ -48,7 +48,7 @@ func NextTime(cron string, after time.Time) time.Time {
 	return next
 }
 
-// CronError says why a cron expression cannot be read, or nil.
+// CronError returns why a cron expression cannot be parsed, or nil.
 func CronError(cron string) error {
 	_, err := parse(cron)
 	return err

@@ -22,7 +22,7 @@ type Limits struct {
 	SourceMax int
 }
 
-// SourceDefault is how many bytes of a job's source are kept where nothing else is said.
+// SourceDefault is the default limit of a job's stored source in bytes.
 const SourceDefault = 1_000_000
 
 // Source bounds the source of a job that is kept, in bytes.
@@ -49,7 +49,7 @@ type check struct {
 	limits Limits
 	job    *api.Job
 	errs   []error
-	// more is how many mistakes are not told.
+	// more is how many errors are not reported.
 	more int
 	// labels are the ports of the group that is looked at.
 	labels map[string]bool

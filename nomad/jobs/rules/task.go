@@ -85,7 +85,7 @@ func (c *check) resources(where string, r *api.Resources) {
 	}
 }
 
-// numa refuses requests that nobody would keep.
+// numa refuses requests that are not supported.
 func (c *check) numa(where string, r *api.Resources) {
 	n := r.NUMA
 	if n == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Warnings says what is legal and probably not meant; empty when there is nothing. oversubscribe
+// Warnings returns what is valid but probably unintended, or "". oversubscribe
 // reports whether the cluster lets tasks use more memory than they reserve; more are warnings of others.
 func Warnings(j *api.Job, oversubscribe bool, more ...string) string {
 	var w []string

@@ -1,4 +1,4 @@
-// Package feasible answers whether a node may run a group at all, apart from what is used of it:
+// Package feasible determines whether a node may run a group, regardless of its free capacity:
 // drivers, constraints, devices, networks, host volumes, CSI volumes. Every refusal is a sentence that users read.
 //
 // [Static] holds for a whole evaluation: it looks at the node only and remembers the answer of each

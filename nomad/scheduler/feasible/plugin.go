@@ -7,14 +7,14 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// AcceptsGroup reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
-// that takes nothing new gets the CSI plugins that it needs to give its volumes back.
+// AcceptsGroup reports whether the node accepts new allocations of the group. A closed node accepts only CSI plugins that
+// its volumes need.
 func AcceptsGroup(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 	return Available(n) || AcceptsPlugin(view, n, j, g)
 }
 
-// AcceptsPlugin reports whether the node takes nothing new and yet needs the group, which runs a CSI plugin, for volumes that are,
-// or may be, mounted on it or attached to it: without the plugin they would stay there for ever.
+// AcceptsPlugin reports whether the closed node needs the CSI plugin of the group, because its volumes could not be
+// detached without it.
 func AcceptsPlugin(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 	if j == nil || j.Type != api.JobTypeSystem && j.Type != api.JobTypeService || Available(n) {
 		return false
@@ -22,13 +22,12 @@ func AcceptsPlugin(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) b
 	return NeedsPlugin(view, n, g)
 }
 
-// NeedsPlugin reports whether the node is there and needs the group: a plugin belongs to a node as long as its volumes do,
-// whatever else the node is.
+// NeedsPlugin reports whether the node is ready and its volumes need the CSI plugin of the group.
 func NeedsPlugin(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
 	return n.Status == api.NodeStatusReady && HasPluginVolumes(view, n, g)
 }
 
-// HasPluginVolumes reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or
+// HasPluginVolumes reports whether volumes of a CSI plugin that the group runs are, or may be, mounted on the node or
 // attached to it. The group may be nil.
 func HasPluginVolumes(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
 	return slices.ContainsFunc(nodePlugins(g), func(id string) bool { return hasVolumesOf(view, n, id) })
@@ -94,8 +93,8 @@ func mayRun(j *api.Job, plugin string, n *api.Node) bool {
 	})
 }
 
-// hasVolumesOf reports whether volumes of the plugin are on the node, or are to be: who waits for its turn mounts there, and
-// nobody looks at the plugin's job again when the turn has come.
+// hasVolumesOf reports whether volumes of the plugin are on the node or are to be mounted there: a waiting claim is granted
+// without another evaluation of the plugin's job.
 func hasVolumesOf(view VolumeView, n *api.Node, plugin string) bool {
 	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.PluginID == plugin }) {
 		return true

@@ -283,7 +283,7 @@ func (vs *Volumes) nodeRefusal(n *api.Node, w want) string {
 	}
 	if vs.attaches(w.volume) && claim.ProviderNode(n, plugin) == "" {
 		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID)
+		return fmt.Sprintf("CSI plugin %s has not reported its name for client %s", plugin, n.ID)
 	}
 	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
 		return vs.outsideTopology(w.volume)

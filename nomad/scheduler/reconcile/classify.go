@@ -91,7 +91,7 @@ func (p *pass) noteOlder(a *api.Allocation) {
 	}
 }
 
-// versionState is how a job stands to the wanted one.
+// versionState compares a job with the wanted one.
 type versionState struct {
 	job *api.Job
 	// older: an older version, or an earlier job of that name. current: the wanted specification.

@@ -7,11 +7,11 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// NodeLoss is what becomes of a live allocation because of its node. The zero value: nothing.
+// NodeLoss is the effect of its node's state on a live allocation. The zero value is no effect.
 type NodeLoss struct {
-	// Lost says why the allocation is given up for good.
+	// Lost is the reason why the allocation is lost permanently.
 	Lost string
-	// Unknown is set while the allocation may still run where nobody can see it.
+	// Unknown is set while the allocation may still run on an unreachable node.
 	Unknown bool
 	// Until is when that ends, zero when nothing but the node's return ends it.
 	Until time.Time
@@ -19,9 +19,9 @@ type NodeLoss struct {
 	Replace bool
 }
 
-// NodeLossOf tells what becomes of a live allocation of the group on the node, which is nil when it is gone.
+// NodeLossOf returns the effect of the node's state on a live allocation of the group; n is nil when it is deleted.
 //
-//	node gone                             lost
+//	node deleted                          lost
 //	node down                             lost; unknown where the group replaces nothing that is lost, or
 //	                                      until the node itself has stopped it (stop_on_client_after)
 //	node disconnected, with lost_after    unknown, then lost
@@ -53,8 +53,8 @@ func NodeLossOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time)
 	return NodeLoss{Lost: lost}
 }
 
-// VolumeLost is why an allocation whose node is there has to go all the same, or "": a volume that it uses there was given up,
-// so that its mount is cut off, or somebody else's by now. Volumes that all may share are not cut off.
+// VolumeLost returns why an allocation on a connected node must stop, or "": the claim of a volume was released without
+// the node, so its mount may be cut off or in use by another allocation. Shared volumes are not affected.
 func VolumeLost(a *api.Allocation, n *api.Node) string {
 	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.AllocID == a.ID && !m.Shared }) {
 		return volumeLost
@@ -90,7 +90,7 @@ func clientStopTime(n *api.Node, g *api.TaskGroup) time.Time {
 	return heard.Add(after + kill + time.Second)
 }
 
-// stopAfterDisconnect is how long the group runs on a node that hears no server; 0 means for ever.
+// stopAfterDisconnect is how long the group runs on a node that hears no server; 0 means indefinitely.
 func stopAfterDisconnect(g *api.TaskGroup) time.Duration {
 	if g.Disconnect != nil {
 		return g.Disconnect.StopOnClientAfter
@@ -117,8 +117,8 @@ func lastUnknown(a *api.Allocation) time.Time {
 	return t
 }
 
-// UnknownUpdate is the amendment for an allocation that is out of sight; false when it is known to be, and somebody comes
-// back to it when that is to end. Who was to come may have been left out with other parts of a plan.
+// UnknownUpdate returns the status update of an allocation on a disconnected node; false when it is already unknown and an
+// evaluation at its end is pending. That evaluation may be missing after a partial commit of a plan.
 func UnknownUpdate(a *api.Allocation, f NodeLoss, comesBack bool) (StatusUpdate, bool) {
 	switch {
 	case a.ClientStatus != api.AllocClientStatusUnknown:

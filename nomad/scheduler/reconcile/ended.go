@@ -19,7 +19,7 @@ func Succeeded(a *api.Allocation) bool {
 	return true
 }
 
-// StoppedByClient reports whether a node that heard nothing from the servers ended the allocation by itself. A task that is killed
+// StoppedByClient reports whether the disconnected node stopped the allocation by itself. A task that is killed
 // because others have ended has an event with that reason.
 func StoppedByClient(a *api.Allocation) bool {
 	g := a.Group()
@@ -54,8 +54,8 @@ func SameWork(a *api.Allocation, j *api.Job) bool {
 // RunsOnce reports whether the job's work has an end.
 func RunsOnce(j *api.Job) bool { return j.Type == api.JobTypeBatch || j.Type == api.JobTypeSysbatch }
 
-// MustRetain reports whether the job must not forget an allocation that has ended, because that is how it knows what
-// is done. dead says that nothing of the job runs or will run; the job is nil when it is gone.
+// MustRetain reports whether an ended allocation must be retained as the record of finished work. dead reports that no
+// allocation of the job runs or will run; the job is nil when it is deleted.
 func MustRetain(a *api.Allocation, j *api.Job, dead bool) bool {
 	if j == nil || !RunsOnce(j) || j.Stop && dead {
 		return false

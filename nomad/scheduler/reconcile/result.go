@@ -21,14 +21,14 @@ const (
 
 // Input is one group of a job and all its allocations.
 type Input struct {
-	// Job is nil when the job is gone.
+	// Job is nil when the job is deleted.
 	Job    *api.Job
 	Group  string
 	Allocs []*api.Allocation
 	// Deployments are all of the job, and Current is the one of its version; see [Current].
 	Deployments []*api.Deployment
 	Current     *api.Deployment
-	// Node looks a node up; nil when it is gone.
+	// Node looks a node up; nil when it is deleted.
 	Node func(id string) *api.Node
 	// CanStay reports whether an allocation may stay on its node under Job; asked before in-place updates.
 	CanStay func(*api.Allocation) bool
@@ -56,7 +56,7 @@ type Place struct {
 	Together bool
 	// Failed says that Previous failed: its nodes are avoided and the attempt is recorded.
 	Failed bool
-	// Canary says that it tries the job's version out beside what runs.
+	// Canary says that it tries the job's version out next to the running allocations.
 	Canary bool
 	// Job is set when the allocation is to be of an older version: the new one is not promoted yet.
 	Job *api.Job
@@ -67,12 +67,12 @@ type Place struct {
 // Stop is an allocation to be stopped.
 type Stop struct {
 	Alloc *api.Allocation
-	// ClientStatus is set when the node will never say it: lost.
+	// ClientStatus is set when the node cannot report it: lost.
 	ClientStatus string
 	Description  string
 }
 
-// StatusUpdate changes what the servers remember of an allocation, and nothing on its node.
+// StatusUpdate changes the stored status of an allocation and nothing on its node.
 type StatusUpdate struct {
 	Alloc *api.Allocation
 	// RescheduleAt is when the allocation will be replaced or lost; zero when it does not change.
@@ -82,7 +82,7 @@ type StatusUpdate struct {
 	Description  string
 }
 
-// Result says what to do with one group.
+// Result holds the changes of one group.
 type Result struct {
 	Stop          []Stop
 	StatusUpdates []StatusUpdate

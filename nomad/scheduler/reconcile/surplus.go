@@ -58,7 +58,7 @@ func (p *pass) migratingCount() int {
 	return n
 }
 
-// stopDuplicates leaves one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
+// stopDuplicates keeps one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
 // A promoted canary has the name of the one that it replaces. What its node needs stays, to be updated there, unless the
 // other one is on that node too.
 func (p *pass) stopDuplicates() {
