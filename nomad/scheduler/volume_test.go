@@ -145,7 +145,7 @@ func TestNodeWhosePluginHasNotToldItsNameTakesNoVolumeThatIsAttached(t *testing.
 		c.volume("v", api.AccessSingleNodeWriter)
 		j := job("j", api.JobTypeService, 1, withVolume("v"))
 		c.register(j)
-		if o := c.run(j); len(placed(o)) != want || want == 0 && !refusedFor(o, "has not told its name") {
+		if o := c.run(j); len(placed(o)) != want || want == 0 && !refusedFor(o, "has not reported its name") {
 			t.Errorf("attaches %v: placed %d, %+v", attaches, len(placed(o)), o.Failed["g"])
 		}
 	}
