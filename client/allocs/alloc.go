@@ -74,13 +74,13 @@ type Alloc struct {
 	clock *clock
 
 	stopping, ended, down chan struct{}
-	// pulse tells that the health may have changed.
+	// pulse is signalled when the health may have changed.
 	pulse             chan struct{}
 	stopOnce, endOnce sync.Once
 
 	mu    sync.Mutex
 	alloc *api.Allocation
-	// broken says why the allocation can never run.
+	// broken is the reason why the allocation can never run.
 	broken error
 }
 
@@ -134,7 +134,7 @@ func (a *Alloc) Down() <-chan struct{} { return a.down }
 // Stop asks the allocation to end. It may be called any number of times.
 func (a *Alloc) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
 
-// Update takes what the servers say now.
+// Update takes over the servers' current version of the allocation.
 func (a *Alloc) Update(next *api.Allocation) {
 	a.mu.Lock()
 	next = keepHealth(a.alloc, next)
@@ -240,8 +240,9 @@ func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scop
 	return ctx.Err()
 }
 
-// resume goes on with the end of tasks that an earlier agent process led: they end in their order, and poststop tasks,
-// which may use the volumes, are run. It reports false when there is nothing to go on with, or not all volumes are there.
+// resume continues the end of tasks that an earlier agent process led: they end in their order, and poststop tasks,
+// which may use the volumes, are run. It reports false when there is nothing to continue, or not all volumes are
+// mounted.
 func (a *Alloc) resume(ctx context.Context, scope *Scope) bool {
 	step := workload{a.tasks}
 	if mark := a.marks[step.Name()]; mark != steps.MarkBegun && mark != steps.MarkUp || a.isBroken() != nil {

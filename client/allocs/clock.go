@@ -13,7 +13,7 @@ type moment time.Duration
 // clock turns the times that tasks remember into moments. How long ago something was is asked of the host's clock once,
 // and counts from then on.
 type clock struct {
-	// wall is what the host's clock says; up goes on evenly.
+	// wall is the host's clock; up is monotonic.
 	wall func() time.Time
 	up   func() time.Duration
 
@@ -31,7 +31,7 @@ func newClock() *clock {
 
 func (c *clock) now() moment { return moment(epoch + c.up()) }
 
-// at is when it was; what the host's clock says is yet to come is now.
+// at returns the moment of a time; a time in the future of the host's clock is now.
 func (c *clock) at(t time.Time) moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ type rules struct {
 	least, deadline time.Duration
 }
 
-// healthRules are the rules of an allocation whose health somebody waits for; false when nobody does, or a
-// user is to say it.
+// healthRules returns the rules of an allocation whose health a deployment or a drain waits for. It returns false when
+// none waits, or a user sets the health.
 func healthRules(a *api.Allocation) (rules, bool) {
 	g := a.Group()
 	if g == nil || a.Job == nil || a.ServerTerminal() || a.ClientTerminal() {
@@ -50,9 +50,9 @@ type opinion struct {
 	again moment
 }
 
-// assess finds the health of an allocation: healthy when all that must run ran for long enough and all that
-// must end ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. at tells when
-// it was what the tasks remember, so that an agent that is started again goes on counting where the last one was.
+// assess derives the health of an allocation: healthy when all that must run ran for long enough and all that must end
+// ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. at converts the times
+// in the tasks' records, so that a restarted agent continues the count of the previous one.
 func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now moment, at func(time.Time) moment) opinion {
 	since := began
 	ready := true
@@ -117,7 +117,7 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 	}
 }
 
-// Leaving reports whether the allocation was told to end: what its tasks do then says nothing of their health.
+// Leaving reports whether the allocation is being stopped: then the states of its tasks do not count for its health.
 func (a *Alloc) Leaving() bool {
 	select {
 	case <-a.stopping:
@@ -127,7 +127,7 @@ func (a *Alloc) Leaving() bool {
 	}
 }
 
-// decide keeps the health of the allocation under a deployment and tells it.
+// decide stores the health of the allocation under a deployment and reports it.
 func (a *Alloc) decide(deployment string, healthy bool, now time.Time) {
 	a.mu.Lock()
 	if a.alloc.DeploymentID != deployment || decided(a.alloc) {
@@ -154,7 +154,8 @@ func decided(a *api.Allocation) bool {
 	return a.DeploymentStatus != nil && a.DeploymentStatus.Healthy != nil
 }
 
-// keepHealth brings what was decided here, and what the servers may not have heard, into what they say now.
+// keepHealth copies the health that was decided here, which the servers may not have received, into the servers'
+// version.
 func keepHealth(now, next *api.Allocation) *api.Allocation {
 	if now == nil || now.DeploymentID != next.DeploymentID || !decided(now) || decided(next) {
 		return next
@@ -168,7 +169,7 @@ func keepHealth(now, next *api.Allocation) *api.Allocation {
 	return &kept
 }
 
-// beat lets the health be looked at. It does not block.
+// beat requests an evaluation of the health. It does not block.
 func (a *Alloc) beat() {
 	select {
 	case a.pulse <- struct{}{}:

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// eventTimeout tells that an allocation was ended because it ran for as long as it may.
+// eventTimeout is the event of an allocation that was ended because it reached its maximum run time.
 const eventTimeout = "Max Run Duration"
 
-// attendRuntime ends the allocation when the max_run_duration of its group is over, counted from when it
-// came to this node. The work counts as done: such allocations are not placed again.
+// attendRuntime ends the allocation when the max_run_duration of its group has passed, counted from when it came to
+// this node. The work counts as done: such allocations are not placed again.
 func (a *Alloc) attendRuntime(ctx context.Context) {
 	p := a.Present()
 	g := p.Group()

@@ -36,18 +36,18 @@ func (a *Alloc) list() []steps.Step[Scope] {
 	}
 }
 
-// eventWaiting tells of what an allocation waits for before its tasks are started.
+// eventWaiting is the event that names what an allocation waits for before its tasks are started.
 const eventWaiting = "Waiting"
 
 const (
 	// diskPause is the pause between tries to write to a disk that takes nothing.
 	diskPause = time.Second
-	// diskSilence is after what time it is told that a disk does not answer.
+	// diskSilence is the time after which an unresponsive disk is reported.
 	diskSilence = 2 * time.Second
 )
 
-// directories makes the allocation's directories. They stay until [Alloc.Destroy], for users read logs. A disk that takes
-// nothing now, or does not answer, is waited for, and told of once.
+// directories makes the allocation's directories. They stay until [Alloc.Destroy], because users read logs. It waits
+// for a disk that accepts no writes or does not respond, and reports that once.
 type directories struct {
 	building *building
 	tell     func(text string)
