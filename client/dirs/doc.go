@@ -7,8 +7,8 @@
 // What a task can write to is hostile. Nothing below a directory of tasks is opened, made, changed or removed by its
 // path: every step is taken from a descriptor of the step before, and links are not followed.
 //
-// Removal never crosses a mount: a directory is opened only when it lies on the same mount as its parent,
-// and a mount point found on the way is an error that names it. What lies behind it is somebody's data.
+// Removal never crosses a mount: a directory is opened only when it lies on the same mount as its parent, and a mount
+// point found on the way is an error that names it. The content of a mount is a user's data.
 //
 // Reading for users ([Alloc.List], [Alloc.Stat], [Alloc.Read]) cannot leave the allocation's directory, by
 // ".." or by links that tasks made, and does not show the secrets of tasks.

@@ -108,8 +108,8 @@ func place(own, at int, e entry) error {
 	return fmt.Errorf("make directory %s of allocation: %w", e.name, err)
 }
 
-// fill makes the directory name with all its parts; nobody else can enter it before it is ready, so that what it holds is
-// changed by name.
+// fill makes the directory name with all its parts. No other user can enter it before it is ready, so its content can
+// be changed by name.
 func fill(at int, name string, e entry) error {
 	if err := unix.Mkdirat(at, name, 0o700); err != nil {
 		return err

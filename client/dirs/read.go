@@ -57,7 +57,7 @@ func (a Alloc) List(name string) ([]*api.AllocFileInfo, error) {
 	return out, nil
 }
 
-// Stat describes one file; of a regular one it also tells the type of the content.
+// Stat describes one file; for a regular file it includes the content type.
 func (a Alloc) Stat(name string) (*api.AllocFileInfo, error) {
 	root, name, err := a.open(name)
 	if err != nil {

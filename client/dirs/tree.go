@@ -18,7 +18,7 @@ const (
 	tmpName     = "tmp"
 )
 
-// nobody owns what tasks of any user may write to.
+// nobody is the owner of directories that tasks of any user may write to.
 const nobody = 65534
 
 // Tree holds the directories of all allocations of a node.
