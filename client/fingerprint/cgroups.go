@@ -12,7 +12,7 @@ import (
 
 const defaultCgroupParent = "nomad.slice"
 
-// probeCgroups tells version 2 from version 1; a host with both counts as 1, since the controllers are there.
+// probeCgroups detects version 1 or 2; a host with both counts as 1, since the controllers are there.
 func probeCgroups(_ context.Context, c *Config, n *api.Node) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {

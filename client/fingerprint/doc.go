@@ -8,7 +8,7 @@
 //
 //   - after a channel closed, look at the context before opening another one;
 //   - an open that fails at the start is retried like any other, and counts as the first report, so that
-//     nobody waits for it;
+//     no caller waits for it;
 //   - an error keeps a driver detected and makes it unhealthy: tasks on it are not torn away;
 //   - a driver that has not reported yet is in no state, and is never called undetected;
 //   - one mutex guards all that is known, and the callback runs without it.

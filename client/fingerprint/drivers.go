@@ -125,7 +125,7 @@ func (d *Drivers) read(ctx context.Context, one driver.Driver) (bool, error) {
 	}
 }
 
-// report takes in one fingerprint and tells the callback when it changes anything.
+// report records one fingerprint and calls the callback when it changes anything.
 func (d *Drivers) report(name string, f driver.Fingerprint) {
 	change, first := d.record(name, f)
 	switch {
@@ -194,7 +194,7 @@ func merge(old *api.DriverInfo, f driver.Fingerprint) *api.DriverInfo {
 	return next
 }
 
-// attributesOf are the node attributes: driver.<name> says whether it is detected.
+// attributesOf returns the node attributes: driver.<name> is set when it is detected.
 func attributesOf(name string, info *api.DriverInfo) map[string]string {
 	out := maps.Clone(info.Attributes)
 	if out == nil {

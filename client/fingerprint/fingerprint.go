@@ -43,7 +43,7 @@ type Config struct {
 	MinDynamicPort int
 	MaxDynamicPort int
 	CgroupParent   string
-	// Wanted, when set, tells by name which probes run.
+	// Wanted, when set, selects by name which probes run.
 	Wanted func(probe string) bool
 	Log    hclog.Logger
 }

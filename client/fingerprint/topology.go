@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// readTopology reads the cores of the host from sysfs, which is at root; mhz is the speed of those that do
-// not tell theirs.
+// readTopology reads the cores of the host from sysfs, which is at root; mhz is the speed of cores that do not report
+// theirs.
 func readTopology(root string, mhz int) (*api.NodeTopology, error) {
 	online, err := coresIn(filepath.Join(root, "devices/system/cpu/online"))
 	if err != nil {
@@ -39,7 +39,7 @@ func readTopology(root string, mhz int) (*api.NodeTopology, error) {
 	return t, nil
 }
 
-// readNUMA fills in the NUMA nodes and tells the node of each core. A host that tells none has one.
+// readNUMA fills in the NUMA nodes and returns the node of each core. A host that reports none has one.
 func readNUMA(t *api.NodeTopology, root string) map[uint16]uint8 {
 	of := map[uint16]uint8{}
 	nodes, err := coresIn(filepath.Join(root, "devices/system/node/online"))
