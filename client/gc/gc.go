@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits say when ended allocations are removed.
+// Limits control when ended allocations are removed.
 type Limits struct {
 	// MaxAllocs is the number of allocations, running ones included, that the node keeps. It counts only
 	// ended ones against it: running ones are never removed. 0 means no limit.
