@@ -31,7 +31,7 @@ type Config struct {
 	// Servers are the RPC addresses to begin with.
 	Servers []string
 	Dialer  wire.Dialer
-	// Handlers answer the servers' calls; more may be added before Run.
+	// Handlers serve the servers' calls; more may be added before Run.
 	Handlers []wire.Handler
 	Log      hclog.Logger
 }
@@ -85,7 +85,7 @@ func (l *Link) SetNode(id, secret string) {
 	}
 }
 
-// SetServers takes over the addresses that the servers tell; none changes nothing.
+// SetServers takes over the addresses that the servers report; an empty list changes nothing.
 func (l *Link) SetServers(addresses []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *Link) SetServers(addresses []string) {
 	l.poke()
 }
 
-// Remember takes addresses that servers told in an earlier life: they are asked when the others fail.
+// Remember takes addresses that servers reported to an earlier agent process: they are asked when the others fail.
 func (l *Link) Remember(addresses []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *Link) poke() {
 	}
 }
 
-// Invoke calls a method at a server that can answer it. A call of [wire.Once] that a server may have begun is not sent
+// Invoke calls a method at a server that can serve it. A call of [wire.Once] that a server may have begun is not sent
 // to another one.
 func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 	pauses, quick := retry.Between(pauseMin, pauseMax), retry.Between(pauseMin, pauseMin)
@@ -162,7 +162,7 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 	}
 }
 
-// invoke calls a method at one server; begun says that the server may have it.
+// invoke calls a method at one server; begun reports that the server may have received the call.
 func invoke(ctx context.Context, conn *wire.Conn, method string, req, resp any) (begun bool, err error) {
 	if wire.IsOnce(ctx) {
 		ready, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -260,7 +260,7 @@ func (l *Link) Each(ctx context.Context, also []string, fn func(context.Context,
 	calls.Wait()
 }
 
-// reachable lists the told servers first, then the configured ones, then those of an earlier life.
+// reachable lists the reported servers first, then the configured ones, then those of an earlier agent process.
 func (l *Link) reachable() []string {
 	all := slices.Clone(l.told)
 	for _, a := range slices.Concat(l.configured, l.remembered) {
@@ -271,7 +271,7 @@ func (l *Link) reachable() []string {
 	return all
 }
 
-// turn makes the next server the one to ask, unless somebody else already did.
+// turn selects the next server, unless another call has already done so.
 func (l *Link) turn(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

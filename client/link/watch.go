@@ -24,7 +24,7 @@ const (
 	watchWait  = time.Second
 )
 
-// SetPace takes over the time between heartbeats that the servers tell.
+// SetPace takes over the time between heartbeats that the servers set.
 func (l *Link) SetPace(beat time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +36,7 @@ type sign int
 
 const (
 	silent     sign = iota
-	leaderless      // it answers and knows no leader, as one that is cut off from the other servers does
+	leaderless      // it replies and knows no leader, as when it is cut off from the other servers
 	sound
 )
 
