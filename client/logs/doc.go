@@ -10,5 +10,6 @@
 //
 // A file that has become shorter was emptied, and is read again from its beginning.
 //
-// The directory can be written by tasks: it is opened by whoever knows how to, and files that are not regular, symbolic links among them, are never read.
+// The directory can be written by tasks: the caller opens it safely, and files that are not regular, symbolic links
+// among them, are never read.
 package logs

@@ -32,9 +32,9 @@ type Request struct {
 	Task string
 	// Kind is stdout or stderr.
 	Kind string
-	// Origin (start or end) and Offset say where to begin while Cursor is not started. Offset is the distance in bytes from
-	// the beginning or back from the end, over all files. A request that waits begins at offset 0 from the end with the first
-	// byte of the newest file: that is what `alloc logs -f` of the official command line sends.
+	// Origin (start or end) and Offset set where to begin while Cursor is not started. Offset is the distance in bytes
+	// from the beginning or back from the end, over all files. A request that waits begins at offset 0 from the end
+	// with the first byte of the newest file: that is what `alloc logs -f` of the official command line sends.
 	Origin string
 	Offset int64
 	Cursor api.LogCursor
