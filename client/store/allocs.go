@@ -29,7 +29,7 @@ type AllocRecord struct {
 	Tasks map[string]*TaskRecord
 }
 
-// Allocs returns the records of all allocations. Records that cannot be read are skipped and told about.
+// Allocs returns the records of all allocations. Records that cannot be read are skipped and logged.
 func (db *DB) Allocs() (map[string]*AllocRecord, error) {
 	raw, err := db.all(bucketAllocs, "")
 	if err != nil {
@@ -100,8 +100,8 @@ func (db *DB) DeleteAlloc(id string) error {
 	return db.write(gone, pace{durable: true})
 }
 
-// PutTask remembers a task; with durable it returns when the record cannot be lost any more. A record that
-// could not be written is written when the disk is well again, whatever the caller was told.
+// PutTask stores a task; with durable it returns when the record cannot be lost any more. A record that could not be
+// written is written when the disk works again, whatever error the caller received.
 func (db *DB) PutTask(allocID, task string, r *TaskRecord, durable bool) error {
 	b, err := encode(r)
 	if err != nil {

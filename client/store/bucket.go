@@ -30,7 +30,7 @@ func (b Bucket) Delete(key string) error {
 // All returns the whole bucket. The caller must not change the values.
 func (b Bucket) All() (map[string][]byte, error) { return b.db.all(b.name, "") }
 
-// present tells an empty value from a deletion.
+// present makes an empty value different from nil, which deletes.
 func present(value []byte) []byte {
 	if value == nil {
 		return []byte{}

@@ -53,8 +53,8 @@ type DB struct {
 // batch is a set of writes that become durable together; nil values delete.
 type batch struct {
 	values map[slot][]byte
-	// kept are those that are tried again when the commit fails: their writers do not hear of it, or hold
-	// them for true whatever the disk says.
+	// kept are those that are tried again when the commit fails: their writers do not receive the error, or treat them
+	// as written whatever the disk reports.
 	kept map[slot]bool
 	done bool
 	err  error
@@ -66,7 +66,7 @@ func newBatch() *batch { return &batch{values: map[slot][]byte{}, kept: map[slot
 type pace struct {
 	// durable waits for the commit.
 	durable bool
-	// kept tries again when the commit fails, also when the writer was told so.
+	// kept tries again when the commit fails, also when the writer received the error.
 	kept bool
 }
 
@@ -180,8 +180,8 @@ func (db *DB) write(values map[slot][]byte, how pace) error {
 	return nil
 }
 
-// commit makes b durable unless somebody else has done so while we waited for our turn. Batches are
-// committed in order, so a batch that is not done when its turn comes is the one that collects writes.
+// commit makes b durable unless another goroutine has done so while it waited for its turn. Batches are committed in
+// order, so a batch that is not done when its turn comes is the one that collects writes.
 func (db *DB) commit(b *batch) error {
 	db.committing.Lock()
 	defer db.committing.Unlock()
