@@ -140,7 +140,7 @@ func (g *Group) each(name string, do func(*task) (bool, error)) error {
 	return fault.New(fault.Conflict, "Task not running")
 }
 
-// Stats tells what the running tasks use now.
+// Stats returns what the running tasks use now.
 func (g *Group) Stats(ctx context.Context) *api.AllocResourceUsage {
 	out := &api.AllocResourceUsage{Tasks: map[string]*api.TaskResourceUsage{}, Timestamp: time.Now().UnixNano()}
 	cpu, mem := &api.CpuStats{}, &api.MemoryStats{}

@@ -63,7 +63,7 @@ func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*dri
 	return job, d.ValidateConfig(job.Config)
 }
 
-// unsupported refuses what later versions will do, so that nobody believes it was done.
+// unsupported returns an error for fields that are parsed but not implemented.
 func unsupported(spec *api.Task) error {
 	switch {
 	case len(spec.Artifacts) > 0:
@@ -207,7 +207,7 @@ func writeFiles(dir string, files map[string]textFile) error {
 	return errors.Join(errs...)
 }
 
-// replace puts a new file in the place of whatever the task has there: opening that might wait for ever.
+// replace puts a new file in the place of whatever the task has there: opening that might never return.
 func replace(root *os.Root, name string, f textFile) error {
 	made := path.Join(path.Dir(name), ".made-"+rand.Text())
 	file, err := root.OpenFile(made, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)

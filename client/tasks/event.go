@@ -75,7 +75,7 @@ func restartSignal(reason string) *api.TaskEvent {
 	return e
 }
 
-// killing tells that the task is told to end, and why when it is not the allocation's own end.
+// killing returns the events of a task that is asked to end, with the cause when it is not the allocation's own end.
 func killing(because why, timeout time.Duration) []*api.TaskEvent {
 	e := event(api.EventKilling, fmt.Sprintf("Sent interrupt. Waiting %v before force killing", timeout))
 	e.TaskEventCause, e.Details["kill_timeout"] = &api.TaskEventCause{KillTimeout: timeout}, timeout.String()

@@ -49,16 +49,16 @@ type Config struct {
 	HostEnv map[string]string
 	// Driver finds a task driver by its name.
 	Driver func(name string) (driver.Driver, error)
-	// Plugin returns what a csi_plugin task needs; isolated tells that the task has file system isolation.
+	// Plugin returns what a csi_plugin task needs; isolated is set when the task has file system isolation.
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
-	// Lease tells, at the start of each attempt, the lease that the task has to keep; nil when none.
+	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
-	// Mounted returns an error when a volume of the allocation is not mounted any more; nil asks nobody. It is asked before and
-	// after the start of each attempt of a task that mounts one.
+	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is
+	// called before and after the start of each attempt of a task that mounts one.
 	Mounted func() error
 	// KillTimeoutMax caps the kill timeout of tasks; 0 means no cap.
 	KillTimeoutMax time.Duration
-	// Stuck is told why a task cannot be ended; may be nil. It must not block.
+	// Stuck receives the reason why a task cannot be ended; may be nil. It must not block.
 	Stuck func(reason string)
 	// Changed is called after every change of a task's state. It must not block.
 	Changed func()
@@ -103,9 +103,9 @@ func New(c Config) (*Group, error) {
 	return g, nil
 }
 
-// Run leads the tasks until all are dead, and returns nil; when ctx ends it leaves them running and returns
-// its error. It may be called once. A group that was told to stop before goes on with what an earlier agent process
-// began: its tasks end in their order, and poststop tasks run to their end.
+// Run leads the tasks until all are dead, and returns nil; when ctx ends it leaves them running and returns its error.
+// It may be called once. A group that was already stopped continues the stop of an earlier agent process: its tasks end
+// in their order, and poststop tasks run to their end.
 func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -122,7 +122,7 @@ func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	stopping := g.stopping
 	g.mu.Unlock()
 	if stopping {
-		g.follow() // who is to end is told before its attempt is taken up: one that ends now is not started again
+		g.follow() // ends tasks before their attempts are taken up: one that ends now is not started again
 	}
 	for _, t := range g.tasks {
 		lead(t)
@@ -166,7 +166,7 @@ func (g *Group) revive(t *task) error {
 	return nil
 }
 
-// delayStop lets the group's shutdown delay pass after Stop before the tasks are told to end, and tells of long waits.
+// delayStop waits for the group's shutdown delay after Stop before the tasks end, and reports long waits.
 func (g *Group) delayStop(ctx context.Context) {
 	select {
 	case <-g.asked:
@@ -239,7 +239,7 @@ func (g *Group) present() *api.Allocation {
 	return g.alloc
 }
 
-// changed tells the group and its owner that a task has a new state.
+// changed notifies the group and its owner that a task has a new state.
 func (g *Group) changed() {
 	g.wake()
 	g.conf.Changed()

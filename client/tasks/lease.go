@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// Renew moves on the time from which the leases of running tasks count; see [driver.Lease]. One that does not answer keeps
-// no other waiting.
+// Renew moves on the time from which the leases of running tasks count; see [driver.Lease]. A driver that does not
+// respond does not delay the other tasks.
 func (g *Group) Renew(from int64) {
 	var all sync.WaitGroup
 	for _, t := range g.tasks {
@@ -43,8 +43,8 @@ func (g *Group) LeaseKept() (kept bool) {
 	return kept
 }
 
-// KillUnleased kills the running tasks that use volumes and that nobody else ends with the lease: kill timeouts do not
-// count any more.
+// KillUnleased kills the running tasks that use volumes and that no other process ends with the lease: kill timeouts do
+// not count any more.
 func (g *Group) KillUnleased(ctx context.Context) {
 	for _, t := range g.tasks {
 		d, id := t.reached()

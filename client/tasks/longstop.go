@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// longStop is how long a stop may wait for what nothing bounds before people are told.
+// longStop is how long a stop may wait without a bound before that is reported.
 const longStop = time.Minute
 
-// tellDelay tells that a stop waits for a long shutdown delay of the group.
+// tellDelay reports that a stop waits for a long shutdown delay of the group.
 func (g *Group) tellDelay(delay time.Duration) {
 	select {
 	case <-g.skipDelay:
@@ -28,8 +28,8 @@ func (g *Group) tellDelay(delay time.Duration) {
 	}
 }
 
-// tellPoststop tells, once for each, for which poststop tasks the end of a stopped allocation waits. They are not killed:
-// what they are there for, such as an unlock or a copy, may take long.
+// tellPoststop reports, once for each, the poststop tasks that the end of a stopped allocation waits for. They are not
+// killed: their work, such as an unlock or a copy, may take long.
 func (g *Group) tellPoststop(ctx context.Context) {
 	told := map[string]bool{}
 	for pause(ctx, longStop, nil) {

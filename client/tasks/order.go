@@ -15,7 +15,7 @@ type row struct {
 	state   string
 	// opened is set when the task's gate is open, started when it ran at least once, failed when it failed for good.
 	opened, started, failed bool
-	// ending is set when the task was told to end.
+	// ending is set when the task was asked to end.
 	ending bool
 	// began is when it was started last, ended when it died; zero when it was not, or did not.
 	began, ended time.Time
@@ -24,7 +24,7 @@ type row struct {
 func (r row) main() bool { return r.hook == "" }
 func (r row) dead() bool { return r.state == api.TaskStateDead }
 
-// why tells why a task is told to end.
+// why is the reason why a task has to end.
 type why struct{ event, sibling string }
 
 // orders is what has to happen next.
@@ -33,8 +33,8 @@ type orders struct {
 	end  map[string]why
 }
 
-// order decides which gates open and which tasks end; stopping is set when the whole allocation has to end.
-// It is level-triggered: asked again with the same rows it gives the same answer.
+// order decides which gates open and which tasks end; stopping is set when the whole allocation has to end. It is
+// level-triggered: with the same rows it returns the same orders.
 func order(rows []row, stopping bool) orders {
 	out := orders{end: map[string]why{}}
 	reason, over := cause(rows, stopping)
@@ -81,7 +81,7 @@ func misplaced(r row, rows []row) bool {
 	return false
 }
 
-// cause tells whether and why all tasks but poststop ones must end.
+// cause reports whether and why all tasks but poststop ones must end.
 func cause(rows []row, stopping bool) (why, bool) {
 	if stopping {
 		return why{event: api.EventKilling}, true
@@ -99,7 +99,7 @@ func cause(rows []row, stopping bool) (why, bool) {
 	return why{}, false
 }
 
-// nextToEnd picks who is told to end now: first a leader alone, then the main and short tasks, then the sidecars.
+// nextToEnd selects the tasks that end now: first a leader alone, then the main and short tasks, then the sidecars.
 func nextToEnd(rows []row) []row {
 	stages := make([][]row, 3)
 	for _, r := range rows {
@@ -128,7 +128,7 @@ func nextToEnd(rows []row) []row {
 	return nil
 }
 
-// gates lists the closed gates that may open while the allocation goes on.
+// gates lists the closed gates that may open while the allocation continues.
 func gates(rows []row) []string {
 	prestarted, mainsStarted := true, true
 	for _, r := range rows {

@@ -33,7 +33,7 @@ type Ending struct {
 	Unrecoverable bool
 }
 
-// Decision says what follows the end of an attempt.
+// Decision is what follows the end of an attempt.
 type Decision struct {
 	// Restart is set when the task is to be started again after Delay.
 	Restart bool
@@ -44,8 +44,8 @@ type Decision struct {
 	Reason string
 }
 
-// Next decides what follows an ending. again tells whether the task is restarted after success as well;
-// jitter returns a random part of at most its argument.
+// Next decides what follows an ending. again is set when the task is restarted after success as well; jitter returns a
+// random part of at most its argument.
 func (t Tracker) Next(p *api.RestartPolicy, e Ending, again bool, now time.Time, jitter func(time.Duration) time.Duration) (Tracker, Decision) {
 	if e.Success && !again {
 		return t, Decision{}

@@ -17,12 +17,12 @@ const retryPause = time.Second
 type outcome struct {
 	// exit is nil when the attempt never ran.
 	exit *driver.Exit
-	// err says why it never ran.
+	// err is the reason why it never ran.
 	err error
-	// told is set when the task was told to end, asked when somebody asked for a restart.
+	// told is set when the task was asked to end, asked when a restart was requested.
 	told  bool
 	asked *ask
-	// left is set when the agent ends and the task goes on.
+	// left is set when the agent ends and the task keeps running.
 	left bool
 }
 
@@ -72,8 +72,8 @@ func (t *task) held() bool {
 	return len(t.rec.Handle) > 0
 }
 
-// conclude decides what follows an attempt and records it together with the attempt's end, so that an attempt that
-// has ended is never taken for one that runs. An error means that the record is not durable.
+// conclude decides what follows an attempt and records it together with the attempt's end, so that an attempt that has
+// ended is never treated as running. An error means that the record is not durable.
 func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel, error) {
 	if o.told {
 		return sequel{}, t.finish(when, false, append(events, killed())...)
@@ -135,8 +135,8 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 	}
 }
 
-// attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what
-// follows is recorded. It reports left when the agent ends and the attempt goes on.
+// attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what follows
+// is recorded. It reports left when the agent ends and the attempt keeps running.
 func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	spec := t.present()
 	d, err := t.g.conf.Driver(spec.Driver)
@@ -163,7 +163,8 @@ func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	if out.left || !t.awaitRemains(ctx, d, id) {
 		return sequel{}, true
 	}
-	// The traces of an attempt go when its end is durable, and not before: else it would be taken for lost, and run again.
+	// The traces of an attempt are removed when its end is durable, and not before: otherwise it would count as lost,
+	// and run again.
 	if next, err = t.conclude(finally, out, terminated(out.exit)); err == nil {
 		t.destroyAttempt(ctx, d, id)
 	}

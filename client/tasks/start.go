@@ -92,7 +92,7 @@ func (t *task) isTold() bool {
 	}
 }
 
-// recover takes up the attempt of an earlier agent process. A driver that cannot say yet is asked again.
+// recover takes up the attempt of an earlier agent process. It retries while the driver is unavailable.
 func (t *task) recover(ctx context.Context, d driver.Driver, p Plugin) (string, error) {
 	t.mu.Lock()
 	raw := t.rec.Handle
@@ -118,7 +118,7 @@ func (t *task) recover(ctx context.Context, d driver.Driver, p Plugin) (string, 
 	}
 }
 
-// start starts a new attempt. Being told to end cancels a start that takes long.
+// start starts a new attempt. A start that takes long is cancelled when the task has to end.
 func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
 	starting, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -179,7 +179,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	return id, nil
 }
 
-// watchStart gives a start up when the task is told to end, and tells people, once, what holds one up that takes long.
+// watchStart cancels a start when the task has to end, and reports, once, what holds up a start that takes long.
 func (t *task) watchStart(ctx context.Context, giveUp func(), d driver.Driver, id string) {
 	timer := time.NewTimer(stuckAfter)
 	defer timer.Stop()

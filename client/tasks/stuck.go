@@ -11,11 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// stuckAfter is how long the kernel has to end a killed process before people are told.
+// stuckAfter is how long the kernel has to end a killed process before that is reported.
 const stuckAfter = 3 * time.Second
 
-// awaitRemains waits until no process of an attempt is left that has exited: one that the kernel cannot end may still
-// write to the volumes, which must not be given to anybody else. It reports false when ctx ended first.
+// awaitRemains waits until no process is left of an attempt that has exited: one that the kernel cannot end may still
+// write to the volumes, which must not be given to another user. It reports false when ctx ended first.
 func (t *task) awaitRemains(ctx context.Context, d driver.Driver, id string) bool {
 	r, ok := d.(driver.Remainer)
 	if !ok {
@@ -37,7 +37,7 @@ func (t *task) awaitRemains(ctx context.Context, d driver.Driver, id string) boo
 	}
 }
 
-// watchStuck tells people when processes are stuck so long after an attempt was told to end, until stop is called.
+// watchStuck reports processes that are stuck so long after an attempt was asked to end, until stop is called.
 func (t *task) watchStuck(ctx context.Context, d driver.Driver, id string, after time.Duration) (stop func()) {
 	r, ok := d.(driver.Remainer)
 	if !ok {
@@ -67,7 +67,7 @@ func (t *task) tellStuck(left []driver.Remain) {
 	}
 }
 
-// tellSlow tells people which processes a start waits for; it reports false when there are none.
+// tellSlow reports the processes that a start waits for; it returns false when there are none.
 func (t *task) tellSlow(d driver.Driver, id string) bool {
 	r, ok := d.(driver.Remainer)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// killTimeoutDefault is used when a job says nothing.
+// killTimeoutDefault is used when a job sets none.
 const killTimeoutDefault = 5 * time.Second
 
 // task is one task of a group. Its goroutine, run, is the only writer of the record.
@@ -99,7 +99,7 @@ func (t *task) open() {
 	}
 }
 
-// end tells the task to end for good.
+// end makes the task end for good.
 func (t *task) end(because why) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,12 +173,12 @@ const (
 	lazily pace = iota
 	// firmly is when it is durable; a change that could not be stored is taken back but for its events.
 	firmly
-	// finally is when it is durable or could not be stored: it holds whatever the disk says.
+	// finally is when it is durable or could not be stored: it holds whatever the disk reports.
 	finally
 )
 
-// change edits the record, adds events, stores it and tells everybody. What could not be stored and holds is only
-// logged: the next write repairs it.
+// change edits the record, adds events, stores it and notifies the group. A change that could not be stored and still
+// holds is only logged: the next write repairs it.
 func (t *task) change(when pace, edit func(*store.TaskRecord, *api.TaskState), events ...*api.TaskEvent) error {
 	t.mu.Lock()
 	before := t.rec
