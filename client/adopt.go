@@ -18,27 +18,27 @@ import (
 // adoptWait bounds taking up the tasks of an earlier agent process before allocations are led again.
 const adoptWait = 10 * time.Second
 
-// pruner is a driver that can end tasks which nobody took up: those of a crash between the start of a task
-// and the record of its handle, or of a lost database.
+// pruner is a driver that can end tasks that were not taken up: those of a crash between the start of a task and the
+// record of its handle, or of a lost database.
 type pruner interface {
 	// Prune ends and forgets the attempts that the driver does not know, but for those in spare. While not all
 	// allocations are known, it ends only those that run with mounts of their own.
 	Prune(ctx context.Context, spare []string, all bool) ([]string, error)
 }
 
-// adopted is a driver whose stored handles were taken up at the start, all before anything is pruned. Each
-// answer is given to the task that asks for it, once.
+// adopted is a driver whose stored handles were taken up at the start, all before anything is pruned. Each result is
+// returned once, to the task that recovers its handle.
 type adopted struct {
 	driver.Driver
 	mu      sync.Mutex
 	answers map[string]error
 	// denied are users that its tasks do not run as.
 	denied map[string]bool
-	// unsure are the attempts that could be neither taken up nor given up: they are spared.
+	// unsure are the attempts that could be neither taken up nor released: they are spared.
 	unsure []string
 }
 
-// Recover tells how taking up the handle went.
+// Recover returns the result of taking up the handle.
 func (a *adopted) Recover(ctx context.Context, h *driver.Handle) error {
 	a.mu.Lock()
 	err, known := a.answers[h.TaskID]
@@ -163,8 +163,8 @@ func (c *Client) recallLeases(ctx context.Context) {
 	}
 }
 
-// prune ends the tasks that nobody knows, and when not all allocations are known only some of them. It notes whether all of
-// them have ended.
+// prune ends the unknown tasks; while not all allocations are known, it ends only some of them. It records whether all
+// of them have ended.
 func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 	c.pruned = all
 	for name, d := range c.drivers {
@@ -182,15 +182,15 @@ func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 	}
 }
 
-// pruneWait bounds ending what nobody knows once the servers have said which allocations there are.
+// pruneWait bounds ending unknown tasks once the servers have reported the node's allocations.
 const pruneWait = 30 * time.Second
 
-// endUnknownTasks ends tasks of unknown allocations, after all allocations are known: those of the node and those in first, the first
-// answer of the servers.
+// endUnknownTasks ends tasks of unknown allocations, after all allocations are known: those of the node and those in
+// first, the servers' first response.
 func (c *Client) endUnknownTasks(ctx context.Context, first []*api.Allocation) {
 	ctx, cancel := context.WithTimeout(ctx, pruneWait)
 	defer cancel()
-	c.recallLeases(ctx) // those that did not answer at first
+	c.recallLeases(ctx) // those that did not respond at first
 	var spare []string
 	for _, e := range c.table.all() {
 		if e.group != nil {

@@ -24,7 +24,7 @@ import (
 const (
 	// assignWait bounds one blocking query, callMargin the call beyond that.
 	assignWait = 5 * time.Minute
-	// settleAgain is after how long what could not be ended that nobody knows is ended again, at the latest.
+	// settleAgain bounds the time until ending unknown tasks is tried again after a failure.
 	settleAgain = 10 * time.Second
 	callMargin  = 30 * time.Second
 	callWait    = 10 * time.Second
@@ -139,7 +139,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 			}
 			retry.Sleep(ctx, pause)
 		case resp.Index < index:
-			// The servers went back in time. What they no longer list is removed when they say so again.
+			// The servers went back in time. What they no longer list is removed when they leave it out again.
 			c.log.Warn("servers answered with older assignments", "index", resp.Index, "had", index)
 			index = 0
 			retry.Sleep(ctx, retryMin)
@@ -164,7 +164,8 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 	return ctx.Err()
 }
 
-// assignments asks for what differs from what is known. The line of an earlier answer makes a summary do.
+// assignments asks for the differences to the known allocations. With the line of an earlier response, a summary is
+// enough.
 func (c *Client) assignments(ctx context.Context, known map[string]uint64, index, line uint64, wait time.Duration) (*api.NodeAssignmentsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+callMargin)
 	defer cancel()
@@ -185,10 +186,10 @@ func (c *Client) assignments(ctx context.Context, known map[string]uint64, index
 	return c.rest(ctx, r, resp, known)
 }
 
-// partial reports an answer that has no room for all that changed.
+// partial reports whether a response does not contain all changes.
 func partial(r *api.NodeAssignmentsResponse) bool { return r.Index == 0 && len(r.Changed) > 0 }
 
-// rest asks for what a partial answer leaves out, as often as it takes, and joins the answers.
+// rest asks for the changes that a partial response leaves out, repeatedly if needed, and joins the responses.
 func (c *Client) rest(ctx context.Context, r *api.NodeAssignmentsRequest, resp *api.NodeAssignmentsResponse, known map[string]uint64) (*api.NodeAssignmentsResponse, error) {
 	r.Known, r.MinIndex, r.Line, r.Newest, r.Count = maps.Clone(known), 0, 0, 0, 0
 	changed := map[string]*api.Allocation{}
@@ -215,7 +216,7 @@ func (c *Client) rest(ctx context.Context, r *api.NodeAssignmentsRequest, resp *
 	return resp, nil
 }
 
-// apply starts, updates and removes allocations. known is what the servers are told next time.
+// apply starts, updates and removes allocations. known is sent to the servers in the next request.
 func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, known map[string]uint64) {
 	if !resp.Kept {
 		c.forgetOthers(ctx, resp.Assigned, known)
@@ -258,7 +259,8 @@ func (c *Client) forgetOthers(ctx context.Context, listed []string, known map[st
 	}
 }
 
-// pluginsLast orders allocations so that all who leave are known when a plugin is told to: it waits for them.
+// pluginsLast orders plugins after other allocations: a plugin that is stopped waits for the allocations that leave, so
+// these must be known before.
 func pluginsLast(a, b *api.Allocation) int {
 	plugin := func(a *api.Allocation) int {
 		if runsPlugin(a) {

@@ -43,17 +43,17 @@ type Client struct {
 	reports *reports
 	// stateLost is set when the node has an identity and a new, empty database: it may have tasks and mounts without a record.
 	stateLost bool
-	// pruned is set when no task runs that nobody knows. It is written before the loop of assignments, and by that.
+	// pruned is set when no unknown task runs. It is written before the loop of assignments, and by that loop.
 	pruned bool
-	// servers are those that were told last, as they are on disk.
+	// servers are those that were reported last, as they are on disk.
 	servers atomic.Pointer[[]string]
-	// rollback is the newest mark of a restore of the servers that was heard of; serveNode alone uses it.
+	// rollback is the newest mark of a restore of the servers that the node received; serveNode alone uses it.
 	rollback int64
-	// sequence tells the servers what is new from what comes late.
+	// sequence numbers reports, so that the servers can ignore those that arrive late.
 	sequence sequence
-	// voters are those whose word counts when no leader is heard of.
+	// voters are those that are asked when no leader is known.
 	voters atomic.Pointer[api.Voters]
-	// answered is when a server last answered a heartbeat or registration, in [bootTime].
+	// answered is when a server last replied to a heartbeat or registration, in [bootTime].
 	answered atomic.Int64
 	lease    lease
 	files    files
@@ -65,7 +65,7 @@ type Client struct {
 	waits atomic.Pointer[string]
 	// registered is closed when the servers know the node.
 	registered chan struct{}
-	// tried is closed when the disks were tried once or do not answer; disksTried closes it.
+	// tried is closed when the disks were tried once or do not respond; disksTried closes it.
 	tried      chan struct{}
 	disksTried func()
 	// collect wakes the removal of ended allocations.
@@ -243,8 +243,8 @@ func (c *Client) loops() []loop {
 	}
 }
 
-// workLoops are the loops that end first: nothing new begins, and nobody replaces what ends then, while a
-// development node ends what it has. Allocations live as long as life.
+// workLoops are the loops that end first: nothing new begins, and what ends then is not replaced, while a development
+// node ends its allocations. Allocations live as long as life.
 func (c *Client) workLoops(life context.Context) []loop {
 	return []loop{
 		{"assignments", func(ctx context.Context) error { return c.followAssignments(ctx, life) }},

@@ -21,11 +21,11 @@ type Servers interface {
 	Handle(handlers ...wire.Handler)
 	// SetNode gives the identity that the node proves itself with.
 	SetNode(id, secret string)
-	// SetServers takes over the addresses that the servers tell.
+	// SetServers takes over the addresses that the servers report.
 	SetServers(addresses []string)
-	// SetPace takes over the time between heartbeats that the servers tell.
+	// SetPace takes over the time between heartbeats that the servers set.
 	SetPace(beat time.Duration)
-	// Remember takes over addresses that servers told to an earlier agent process.
+	// Remember takes over addresses that servers reported to an earlier agent process.
 	Remember(addresses []string)
 	// Each calls fn for every known server, and for those at the addresses, at once, and returns when all are done.
 	Each(ctx context.Context, also []string, fn func(context.Context, wire.Caller))
@@ -49,7 +49,7 @@ type Config struct {
 	Revision string
 	// HTTPAddr is the address of the agent's HTTP server, for people and for the node record.
 	HTTPAddr string
-	// HTTPS says that it speaks TLS.
+	// HTTPS is set when it uses TLS.
 	HTTPS bool
 
 	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.
@@ -59,7 +59,7 @@ type Config struct {
 	// Servers is the way to the servers; its Run belongs to the caller.
 	Servers Servers
 
-	// ServerHere, when set, tells whether the cluster's only server runs in this process.
+	// ServerHere, when set, reports whether the cluster's only server runs in this process.
 	ServerHere func() bool
 
 	NetworkInterface string
@@ -87,7 +87,7 @@ type Config struct {
 	RawExec rawexec.Config
 	// Mock enables the driver whose tasks are timers.
 	Mock bool
-	// Drivers are task drivers beside the built-in ones.
+	// Drivers are task drivers in addition to the built-in ones.
 	Drivers []driver.Driver
 
 	// DrainOnShutdown, when set, is what [Client.Drain] does.

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// diskEvery is how often the node's directories are tried unless the configuration says otherwise.
+	// diskEvery is how often the node's directories are tried unless the configuration sets another time.
 	diskEvery = 5 * time.Second
-	// diskWait is how long a try may take before the disk counts as one that does not answer.
+	// diskWait is how long a try may take before the disk counts as unresponsive.
 	diskWait = 10 * time.Second
 	// diskFirst is that for the first try, which the registration of the node waits for.
 	diskFirst = 2 * time.Second
@@ -41,8 +41,8 @@ func (c *Client) disks() []disk {
 	return []disk{{"Client state", c.conf.StateDir}, {"Allocation directory", c.conf.AllocDir}}
 }
 
-// watchDisks tries again and again, and at once after a write that failed, whether the node can write what it
-// must. While it cannot, its task drivers are unhealthy, so that nothing new is placed; what runs goes on.
+// watchDisks checks periodically, and at once after a failed write, whether the node can write its directories. While
+// it cannot, its task drivers are unhealthy, so that nothing new is placed; running tasks continue.
 func (c *Client) watchDisks(ctx context.Context) error {
 	tick := time.NewTicker(cmp.Or(c.conf.DiskInterval, diskEvery))
 	defer tick.Stop()
@@ -69,8 +69,8 @@ func (c *Client) watchDisks(ctx context.Context) error {
 	}
 }
 
-// tryDisks says what is wrong with the disks, empty when so many bytes can be written. A disk that hangs for longer
-// than wait is shown as one that does not answer until it does.
+// tryDisks describes what is wrong with the disks; empty when so many bytes can be written. A disk that hangs for
+// longer than wait is shown as unresponsive until it responds.
 func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration, room int64) string {
 	done := make(chan string, 1)
 	go func() {

@@ -8,9 +8,9 @@
 // and reports the states of tasks. Reports go out at once when the node is idle and are gathered for
 // [reportGap] while they come thick.
 //
-// Loops and what they own: assign.go the set of allocations, report.go the list of what the servers have not
-// heard, node.go the node record's way to the servers, collect.go the removal of ended allocations, disk.go
-// whether the node can write its directories: while it cannot, all task drivers are shown unhealthy, so that
-// nothing new comes, and what runs goes on. They meet in [table], the set of allocations by id, and in
-// [record], the node as it is now.
+// The loops and the state that each owns: assign.go the set of allocations, report.go the list of what the servers have
+// not received, node.go the node record's way to the servers, gc_ended.go the removal of ended allocations, disk.go
+// whether the node can write its directories: while it cannot, all task drivers are shown unhealthy, so that nothing
+// new is placed, and running tasks continue. They meet in [table], the set of allocations by id, and in [record], the
+// current node.
 package client

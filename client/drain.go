@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// DrainOnShutdown says how a node drains itself before its agent ends.
+// DrainOnShutdown configures how a node drains itself before its agent ends.
 type DrainOnShutdown struct {
 	// Deadline is when what is left is stopped.
 	Deadline time.Duration
@@ -32,11 +32,11 @@ const (
 	drainMargin = time.Minute
 	// drainedFile names the drain that this node asked for, so that it is undone when the node is back.
 	drainedFile = "drained"
-	// drainKey is the drain's metadata that tells it from those of operators.
+	// drainKey is the drain's metadata that distinguishes it from drains of operators.
 	drainKey = "shutdown"
 )
 
-// Drain moves everything away from the node and returns when it is empty, or the time for that is over. It
+// Drain moves everything away from the node and returns when it is empty, or the time for that has passed. It
 // is for the end of the agent: the next agent process makes the node eligible again. Without
 // [Config.DrainOnShutdown] it does nothing.
 func (c *Client) Drain(ctx context.Context) error {

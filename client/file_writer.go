@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// writer writes a file beside those who want that, one time after the other: a disk may hang. Of the writes that are asked
-// for meanwhile the last one counts.
+// writer writes a file in its own goroutine, one write at a time, because a disk may hang. Of the writes that are
+// requested meanwhile, the last one counts.
 type writer struct {
 	mu      sync.Mutex
 	busy    bool
@@ -63,7 +63,7 @@ func (w *writer) run() {
 	}
 }
 
-// files are what the node writes beside its database.
+// files are the files that the node writes in addition to its database.
 type files struct{ lease, servers, voters, heard writer }
 
 // end waits, bounded, for what is being written, and names what hangs.

@@ -75,7 +75,7 @@ func (c *Client) usage() gc.Usage {
 	return u
 }
 
-// destroyAll removes the allocations and reports whether any is gone.
+// destroyAll removes the allocations and reports whether any was removed.
 func (c *Client) destroyAll(ctx context.Context, ids []string) bool {
 	limit := make(chan struct{}, max(1, c.conf.GC.Parallel))
 	var all sync.WaitGroup

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// heardFile holds the boot, and when the last answered heartbeat was sent, while groups are here that must not run for
-	// long without servers: an agent that is restarted must not begin that time anew, for the servers replace such groups.
+	// heardFile holds the boot, and when the last successful heartbeat was sent, while the node has groups that may run
+	// only for a limited time without servers. A restarted agent must not begin that time again, because the servers
+	// replace such groups.
 	heardFile = "heard"
-	// aloneGrace is how long a process asks the servers first when that time was over before it began.
+	// aloneGrace is how long a process asks the servers first when that time had passed before it began.
 	aloneGrace = 5 * time.Second
 )
 
-// readHeartbeatFile reads the note of an earlier agent process. Times of another boot say nothing.
+// readHeartbeatFile reads the note of an earlier agent process. Times of another boot are ignored.
 func (c *Client) readHeartbeatFile() {
 	c.heardBefore = c.lease.born
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, heardFile))

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
-// identity reads the node's id and secret, or makes them; fresh tells which. They are files of their own, so that the node
-// stays the same when its database is lost.
+// identity reads the node's id and secret, or makes them; fresh reports that the id is new. They are files of their
+// own, so that the node stays the same when its database is lost.
 func identity(dir string) (id, secret string, fresh bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", "", false, fmt.Errorf("make state directory: %w", err)

@@ -19,13 +19,13 @@ import (
 // leaderWait bounds asking one server whether it knows a leader.
 const leaderWait = 2 * time.Second
 
-// freshenPause is the pause between looks for the answer to a heartbeat, freshenMax the longest wait for it.
+// freshenPause is the pause between checks for the reply to a heartbeat, freshenMax the longest wait for it.
 const (
 	freshenPause = 10 * time.Millisecond
 	freshenMax   = 2 * time.Second
 )
 
-// bootTime is CLOCK_BOOTTIME in nanoseconds: it goes on while the host sleeps and is never set back.
+// bootTime returns CLOCK_BOOTTIME in nanoseconds: it counts while the host sleeps and is never set back.
 func bootTime() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -67,8 +67,8 @@ func (c *Client) keepEnded(sent int64) {
 	}
 }
 
-// endMissed ends the leases that ended before the heartbeat was sent, and that nobody has ended: the host slept. The
-// servers may have given their volumes away, whatever they answer now.
+// endMissed ends the leases that expired before the heartbeat was sent and are not ended yet: the host slept. The
+// servers may have given their volumes to other nodes, whatever they reply now.
 func (c *Client) endMissed(sent int64) {
 	if c.volumes == nil || c.ownsTheServers() {
 		return
@@ -113,13 +113,13 @@ func (c *Client) freshen(term time.Duration) {
 	}
 }
 
-// ownsTheServers reports whether the only server runs in this process. Then nobody else can be given the
-// volumes while this node is silent.
+// ownsTheServers reports whether the only server runs in this process. Then no other node can be given the volumes
+// while this node is silent.
 func (c *Client) ownsTheServers() bool { return c.conf.ServerHere != nil && c.conf.ServerHere() }
 
-// withoutLeader renews the leases when the voters prove that there is no leader: nobody can give the volumes
-// to another node then, and the next leader waits for a whole term. An outage of the servers does not become
-// one of the tasks.
+// withoutLeader renews the leases when the voters prove that there is no leader: no server can give the volumes to
+// another node then, and the next leader waits for a whole term. So an outage of the servers does not become an outage
+// of the tasks.
 func (c *Client) withoutLeader(ctx context.Context) {
 	voters := c.voters.Load()
 	if voters == nil {
@@ -145,7 +145,7 @@ func (c *Client) withoutLeader(ctx context.Context) {
 	}
 }
 
-// watchLeases ends what nobody else does when leases end: tasks of drivers that keep none, and mounts whose
+// watchLeases ends what no other process ends when leases expire: tasks of drivers that keep none, and mounts whose
 // supervising process is dead, or stopped, or not needed any more.
 func (c *Client) watchLeases(ctx context.Context) error {
 	told := map[string]bool{}
@@ -172,7 +172,7 @@ func (c *Client) watchLeases(ctx context.Context) error {
 	}
 }
 
-// since is when the lease began: that of an earlier agent process goes on.
+// since returns when the lease began; the lease of an earlier agent process continues.
 func (l *lease) since() int64 {
 	if from := l.from.Load(); from > 0 {
 		return from
@@ -183,7 +183,7 @@ func (l *lease) since() int64 {
 	return l.born
 }
 
-// silence is for how long no server was heard; it does not count where nobody else can be given the volumes.
+// silence returns how long no server has replied; it is 0 where no other node can be given the volumes.
 func (c *Client) silence() time.Duration {
 	if c.ownsTheServers() {
 		return 0

@@ -15,16 +15,16 @@ import (
 	hostmounts "github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// leaseFile holds the boot, when the last answered heartbeat was sent, and the shortest lease: an agent that is
-// restarted must not begin leases anew. It is there before anything is mounted under one. It needs not survive the
-// boot, so that nothing waits for the disk.
+// leaseFile holds the boot, when the last successful heartbeat was sent, and the shortest lease: a restarted agent must
+// not begin leases again. It is written before anything is mounted under a lease. It need not survive the boot, so no
+// write waits for the disk.
 const leaseFile = "lease"
 
 // longAgo is before all that leases may count from.
 const longAgo = math.MinInt64 / 2
 
-// readLeaseFile reads the note of an earlier agent process. Without one, leases of what is mounted are over: nobody knows
-// for how long the servers were not heard.
+// readLeaseFile reads the note of an earlier agent process. Without one, leases of what is mounted have expired: it is
+// unknown for how long the servers have been silent.
 func (c *Client) readLeaseFile() {
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, leaseFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (c *Client) storeLease() {
 // promise is called when something is about to be mounted under a lease.
 func (c *Client) promise() error {
 	err := c.files.lease.await(c.writeLeaseFile, promiseWait)
-	if err != nil && !c.lease.noted.Load() { // an older note ends the lease early, none would be taken for the end of all
+	if err != nil && !c.lease.noted.Load() { // an older note ends the lease early, without one all have expired
 		return fault.New(fault.Unavailable, "store the time of the last heartbeat, from which its lease counts: %w", err)
 	}
 	return nil

@@ -58,7 +58,7 @@ func (u mountUsers) Restart(ctx context.Context, allocID, volumeID string, all b
 	return e.group.RestartFor(ctx, names, reason)
 }
 
-// Leaving reports whether the allocation was told to end, or has ended.
+// Leaving reports whether the allocation is being stopped, or has ended.
 func (u mountUsers) Leaving(allocID string) bool {
 	e := u.c.table.get(allocID)
 	if e == nil || e.alloc.Leaving() {

@@ -18,9 +18,9 @@ type mounts struct {
 	csi   *volumes.Service
 	host  map[string]*api.HostVolumeInfo
 	alloc *api.Allocation
-	// refuse tells the servers that the allocation does not use a volume.
+	// refuse reports to the servers that the allocation does not use a volume.
 	refuse func(ctx context.Context, volumeID, use string) error
-	// mounted is set when the volume service has mounted everything, and so will tell about its end.
+	// mounted is set when the volume service has mounted everything, and so will report its end.
 	mounted bool
 }
 
@@ -29,7 +29,7 @@ func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.M
 	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Up(ctx, a) })
 }
 
-// Adopt answers what an earlier agent process mounted.
+// Adopt returns the mounts of an earlier agent process.
 func (m *mounts) Adopt(a *api.Allocation) (map[string]driver.Mount, error) {
 	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Adopt(a) })
 }
@@ -57,8 +57,8 @@ func (m *mounts) all(a *api.Allocation, mounted func() (map[string]volumes.Mount
 	return out, nil
 }
 
-// Down unmounts them. The claims of an allocation that was stopped before it mounted anything wait for the
-// node's word all the same, and nobody else would give it.
+// Down unmounts them. The claims of an allocation that was stopped before it mounted anything also wait for a report of
+// the node, and only Down sends it.
 func (m *mounts) Down(ctx context.Context, allocID string) error {
 	if err := m.csi.Down(ctx, allocID); err != nil || m.mounted {
 		return err

@@ -16,11 +16,11 @@ const (
 	firstWait = 5 * time.Second
 	// changeWait gathers changes of the node record into one registration.
 	changeWait = 20 * time.Millisecond
-	// aloneEvery is how often a node that no server answers looks for allocations that must end then.
+	// aloneEvery is how often a node without a reply from any server looks for allocations that must end then.
 	aloneEvery = 500 * time.Millisecond
-	// registerRounds is how often a registration is said again at once because the servers were restored meanwhile.
+	// registerRounds is how often a registration is repeated at once because the servers were restored meanwhile.
 	registerRounds = 3
-	// beatRetry is the pause after a heartbeat that nobody answered.
+	// beatRetry is the pause after a heartbeat without a reply.
 	beatRetry = time.Second
 )
 
@@ -172,7 +172,7 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 	return beatRetry + jitter(beatRetry), fault.New(fault.Unavailable, "the servers are restored again and again, or another agent is this node, too")
 }
 
-// heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].
+// heard takes over the content of a reply to a heartbeat or registration that was sent at a time of [bootTime].
 func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.renewLeases(sent)
 	c.answered.Store(sent)
@@ -218,8 +218,8 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	return beatRetry + jitter(beatRetry)
 }
 
-// watchSilence ends what must not go on while no server answers. It is a loop of its own: a heartbeat that
-// waits for an answer must not hold it up.
+// watchSilence ends what must not run while no server replies. It is a loop of its own: a heartbeat that waits for a
+// reply must not delay it.
 func (c *Client) watchSilence(ctx context.Context) error {
 	tick := time.NewTicker(aloneEvery)
 	defer tick.Stop()
@@ -243,7 +243,7 @@ func (c *Client) stopAlone(silence time.Duration) {
 	}
 }
 
-// aloneMax is how long a group may run without servers; 0 means for ever.
+// aloneMax is how long a group may run without servers; 0 means indefinitely.
 func aloneMax(g *api.TaskGroup) time.Duration {
 	switch {
 	case g == nil:

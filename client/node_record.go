@@ -15,7 +15,7 @@ type record struct {
 	mu     sync.RWMutex
 	node   *api.Node
 	events []*api.NodeEvent
-	// changed is poked when the node is another, told when there are only events to send.
+	// changed is signalled when the node has changed, told when there are only events to send.
 	changed, told chan struct{}
 	// why is the trouble because of which all drivers are shown unhealthy; masked are the healthy ones.
 	why    string

@@ -64,7 +64,7 @@ func (c *Config) inherited(environ []string) map[string]string {
 	return taskenv.Inherited(environ, denied)
 }
 
-// probed tells whether a fingerprint is taken.
+// probed reports whether a fingerprint is taken.
 func (c *Config) probed(name string) bool {
 	allow, deny := names(c.Options[optionProbes]), names(c.Options[optionNoProbes])
 	return (len(allow) == 0 || allow[name]) && !deny[name]

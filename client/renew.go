@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// renewWait bounds the wait for all who keep leases of volumes: heartbeats go on, and leases are ended, without those that do
-// not answer.
+// renewWait bounds the wait for all who keep leases of volumes. Heartbeats continue, and leases are ended, without
+// those that do not respond.
 const renewWait = time.Second
 
 // forEachEntry calls do for all allocations concurrently and waits at most renewWait.
@@ -57,8 +57,8 @@ func (e *entry) renew(from int64) {
 	r.busy = false
 }
 
-// leasesKept tells of which allocations each task that uses volumes has a process that ends it with the lease. One that does
-// not answer is taken for none.
+// leasesKept returns the allocations of which each task that uses volumes has a process that ends it with the lease. An
+// allocation whose drivers do not respond in time is left out.
 func leasesKept(all []*entry) map[string]bool {
 	var mu sync.Mutex
 	kept := map[string]bool{}
@@ -80,6 +80,6 @@ func leasesKept(all []*entry) map[string]bool {
 	mu.Lock()
 	defer mu.Unlock()
 	out := kept
-	kept = nil // what answers later is not heard
+	kept = nil // later results are ignored
 	return out
 }

@@ -40,7 +40,7 @@ func (r *reports) add(id string) {
 	r.poke()
 }
 
-// gone answers for an allocation that the servers ended and the node never had, or no longer has.
+// gone reports the end of an allocation that the servers ended and the node never had, or no longer has.
 func (r *reports) gone(a *api.Allocation) {
 	r.put(a, api.AllocClientStatusComplete, "All tasks have completed")
 }
@@ -98,7 +98,7 @@ func (r *reports) putBack(list []*api.Allocation) {
 	r.poke()
 }
 
-// sendReports tells the servers about the states of tasks.
+// sendReports sends the states of tasks to the servers.
 func (c *Client) sendReports(ctx context.Context) error {
 	select {
 	case <-c.registered:

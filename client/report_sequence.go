@@ -25,7 +25,7 @@ func (s *sequence) next() (process string, number uint64) {
 	return s.process, s.number
 }
 
-// rename gives the process another name: its own was taken for that of a former one.
+// rename gives the process another name: its own was treated as that of a former process.
 func (s *sequence) rename() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

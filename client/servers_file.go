@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
-// serversFile holds the servers that were told last, one address a line: a node whose configured servers
-// are gone finds the cluster through them.
+// serversFile holds the servers that were reported last, one address a line: a node whose configured servers no longer
+// exist finds the cluster through them.
 const serversFile = "servers"
 
 // readServersFile passes the servers of an earlier agent process to the link. Without them the node depends on its

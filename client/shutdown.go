@@ -59,8 +59,8 @@ func runsPlugin(a *api.Allocation) bool {
 	return slices.ContainsFunc(a.Group().Tasks, func(t *api.Task) bool { return t.CSIPluginConfig != nil })
 }
 
-// unmountLeftovers removes mounts below the node's directories that outlived their users, the innermost first:
-// nobody will be there to do it. One that hangs, or is busy, stays, and so does its directory.
+// unmountLeftovers removes mounts below the node's directories that outlived their users, the innermost first, because
+// no later process would. A mount that hangs or is busy stays, and so does its directory.
 func (c *Client) unmountLeftovers() {
 	done := make(chan struct{})
 	go func() {

@@ -15,8 +15,8 @@ import (
 // errHangs is the outcome of a start that was ended while it waited for a disk.
 var errHangs = errors.New("it hangs")
 
-// first does one thing of the start, and tells in the log, and by [Client.Waits], when that takes long. It does not wait for
-// what hangs once ctx has ended.
+// first runs one step of the start, and reports a long step in the log and by [Client.Waits]. It does not wait for a
+// step that hangs once ctx has ended.
 func (c *Client) first(ctx context.Context, what, path string, do func() error) error {
 	done := make(chan error, 1)
 	text := what + " at " + path
@@ -38,7 +38,7 @@ func (c *Client) first(ctx context.Context, what, path string, do func() error) 
 	}
 }
 
-// Waits says what the start of the node is doing, and empty once it is over.
+// Waits returns the present step of the node's start; it is empty once the start has ended.
 func (c *Client) Waits() string {
 	if w := c.waits.Load(); w != nil {
 		return *w

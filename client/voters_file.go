@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
-// votersFile holds the voters that the leader told last: a new agent process that hears of no leader must not
-// count others in their place.
+// votersFile holds the voters that the leader reported last: a new agent process that knows no leader must not count
+// others in their place.
 const votersFile = "voters"
 
 func (c *Client) readVotersFile() {
@@ -32,8 +32,8 @@ func (c *Client) readVotersFile() {
 	c.voters.Store(v)
 }
 
-// votersReceived takes over the voters of an answer. Each set that a leader tells is one that was committed, which is
-// all that counting needs; none is known while it changes, and the one before is kept.
+// votersReceived takes over the voters of a reply. Each set that a leader reports was committed, which is all that
+// counting needs. No set is known while it changes, and the previous one is kept.
 func (c *Client) votersReceived(v *api.Voters) {
 	if v == nil || reflect.DeepEqual(v, c.voters.Load()) {
 		return
