@@ -13,11 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// staleMount is the state, in lists, of a mount whose claim was given up.
+// staleMount is the state, in lists, of a mount whose claim was evicted.
 const staleMount = "stale mount"
 
-// Attachments lists what is attached to nodes, and mounts of claims that were given up, each with the command
-// that ends it. Neither belongs to a namespace; a volume that is asked for does.
+// Attachments lists what is attached to nodes, and mounts of evicted claims, each with the command that ends it.
+// Neither belongs to a namespace; a volume that is asked for does.
 func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRequest) (*api.VolumeAttachmentListResponse, error) {
 	out := &api.VolumeAttachmentListResponse{}
 	keys := tables(state.TableAttachments, state.TableNodes, state.TableClaims, state.TableVolumes)
@@ -123,8 +123,8 @@ func withNames(tx *state.Txn, s *api.AttachmentStub) *api.AttachmentStub {
 	return s
 }
 
-// remedied is the command that ends an attachment or a stale mount: stopping who uses it, else asking the node,
-// else, when it should be gone, taking the operator's word for it.
+// remedied returns the command that ends an attachment or a stale mount: it stops the allocations that use it, else
+// asks the node to unmount it, else, when it should already be removed, accepts the operator's assertion.
 func remedied(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) string {
 	if len(held) > 0 {
 		worst := held[0]

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
-// await waits until the intent is answered. While its calls fail it waits for Patience, then it answers
-// the last error: the leader goes on trying.
+// await waits until the intent is completed. While its calls fail it waits for Patience, then it returns the last
+// error: the leader keeps trying.
 func (s *Service) await(ctx context.Context, ns, id string, intent uint64, during api.VolumeState) (*api.Volume, error) {
 	keys := []state.Key{state.VolumeKey(ns, id)}
 	var v *api.Volume

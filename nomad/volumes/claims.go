@@ -17,9 +17,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Claim waits until an allocation's claim is ready and returns what its node needs to mount. It
-// writes nothing and may be repeated. A caller that wants to be told of the wait gets an answer of
-// each new reason too.
+// Claim waits until an allocation's claim is ready and returns what its node needs to mount. It writes nothing and may
+// be repeated. If the caller requests the reasons of the wait, Claim also returns at each new reason.
 func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
 	ns := namespaceOf(r.Namespace)
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
@@ -77,8 +76,8 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 	return out, nil
 }
 
-// staleWait is how long an allocation waits for a node to unmount what it has of a claim that was given up. The node
-// tries by itself for less; after it the allocation does better elsewhere.
+// staleWait is how long an allocation waits for a node to unmount what it has of an evicted claim. The node tries by
+// itself for less; after it the allocation is better placed elsewhere.
 const staleWait = 5 * time.Minute
 
 // blocked is why a claim has waited too long for its node, if it has.
@@ -90,7 +89,7 @@ func (s *Service) blocked(tx *state.Txn, c *api.VolumeClaim) error {
 	return fault.New(fault.Conflict, "%s; the allocation has waited for %s", why, staleWait)
 }
 
-// unattachable is the driver's final answer to the attach that a claim waits for, if there is one.
+// unattachable returns the driver's final error of the attach that a claim waits for, if there is one.
 func unattachable(tx *state.Txn, c *api.VolumeClaim) error {
 	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
 	if a == nil || a.State != api.AttachmentPublishing || a.Refused == 0 {
@@ -117,7 +116,7 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 		return nil, err
 	}
 	ns := namespaceOf(r.Namespace)
-	// A node that was started anew does not know which secrets its drivers quote.
+	// A restarted node does not know which secrets its drivers quote.
 	report := *r
 	report.Error = mask.Text(r.Error, append(s.volumeSecrets(ns, r.VolumeID), s.claimSecrets(holdOf(r))...)...)
 	return s.reported(ctx, ns, &report)

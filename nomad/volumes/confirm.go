@@ -21,8 +21,9 @@ const confirmSettles = api.ConfirmTerm * 5 / 4
 // confirmBegin is how often a server that was elected and has not begun its term looks whether it has.
 const confirmBegin = 10 * time.Millisecond
 
-// confirmations remember who may be about to call a driver, so that the calls of an object keep their order over all
-// hosts. Those of an earlier leader are not known: objects of before the term wait for them.
+// confirmations records which hosts may be about to call a driver, so that the calls of an object keep their order
+// over all hosts. Confirmations by an earlier leader are not known: objects from before the term wait until those have
+// expired.
 type confirmations struct {
 	mu sync.Mutex
 	// given is nil while this server does not lead.
@@ -56,9 +57,10 @@ func (c *confirmations) set(given map[confirmed]confirmation, index uint64) {
 	c.given, c.began, c.index = given, time.Now(), index
 }
 
-// ConfirmIntent tells the host of a controller, just before it calls the driver, that the intent behind the call is
-// the newest of its object: fault.Conflict when it was answered or replaced. It is good for [api.ConfirmTerm] after
-// it was asked for. That keeps the order of calls over all hosts of a plugin, and keeps those of deposed leaders out.
+// ConfirmIntent confirms to the host of a controller, just before it calls the driver, that the intent behind the call
+// is the newest of its object. It returns fault.Conflict when the intent was completed or replaced. The confirmation
+// is valid for [api.ConfirmTerm] after the request. That keeps the order of calls over all hosts of a plugin, and
+// keeps those of deposed leaders out.
 func (s *Service) ConfirmIntent(ctx context.Context, r *api.VolumeIntentRequest) (*api.Empty, error) {
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
@@ -79,8 +81,8 @@ func (s *Service) ConfirmIntent(ctx context.Context, r *api.VolumeIntentRequest)
 	}
 }
 
-// give confirms the intent, or answers how long another host may still act on an earlier confirmation. The state is
-// read under the lock: what was confirmed before is remembered by then, and what replaced it is in the state.
+// give confirms the intent, or returns how long another host may still act on an earlier confirmation. The state is
+// read under the lock: previous confirmations are recorded by then, and what replaced them is in the state.
 func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn) (wait time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +109,8 @@ func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn)
 	return 0, nil
 }
 
-// intended is the object of the row that waits for the answer to the intent, and the index at which the row came; none
-// when there is no such row. The index of the intent alone names no row: one entry may intend several calls.
+// intended returns the object of the row that waits for the reply to the intent, and the index at which the row came;
+// none when there is no such row. The index of the intent alone names no row: one entry may intend several calls.
 func intended(tx *state.Txn, r *api.VolumeIntentRequest) (object confirmed, since uint64) {
 	object = confirmed{plugin: r.PluginID, external: r.ExternalID}
 	for _, a := range slices.AppendSeq(slices.Collect(tx.AttachmentsOf(r.PluginID, r.ExternalID)), tx.WrittenOffOf(r.PluginID, r.ExternalID)) {
@@ -135,7 +137,7 @@ func intended(tx *state.Txn, r *api.VolumeIntentRequest) (object confirmed, sinc
 	return confirmed{}, 0
 }
 
-// asks reports whether the host is about to make the call for the part; one that says nothing of that may be.
+// asks reports whether the host is about to make the call for the part; a request without these fields may be.
 func asks(r *api.VolumeIntentRequest, call api.IntentCall, part string) bool {
 	return r.Call == "" || r.Call == call && r.Part == part
 }

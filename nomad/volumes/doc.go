@@ -8,6 +8,6 @@
 // Plugins are never stored: package pluginview counts them from the nodes' fingerprints and from jobs
 // whenever they are read.
 //
-// A caller of Create, Delete or an expansion waits for the driver's answer. The outcome of an unanswered
-// call stays open: the row says so, and the leader carries on.
+// A caller of Create, Delete or an expansion waits for the driver's reply. The outcome of a call without a reply stays
+// open: the row records that, and the leader carries on.
 package volumes

@@ -12,8 +12,8 @@ import (
 // pageMax bounds one page of a provider's list.
 const pageMax = 1000
 
-// ListExternal lists a page of a provider's volumes. What a driver answers beyond the page that it was asked for is
-// kept: its token goes on after all of it.
+// ListExternal lists a page of a provider's volumes. What a driver returns beyond the requested page is kept: its
+// token continues after all of it.
 func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListRequest) (*api.VolumeListExternalResponse, error) {
 	if err := s.ableTo(r.PluginID, pluginview.ListVolumes); err != nil {
 		return nil, err
@@ -30,7 +30,8 @@ func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListReq
 	return &api.VolumeListExternalResponse{Volumes: out.Volumes, NextToken: out.NextToken}, nil
 }
 
-// goesOn refuses a page that is followed by itself: whoever reads a list to its end would never get there.
+// goesOn rejects a driver that returns the same page token twice, because a caller that reads all pages would never
+// end.
 func goesOn(token, next string) error {
 	if next != "" && next == token {
 		return fault.New(fault.Internal, "its driver goes on with the same page")

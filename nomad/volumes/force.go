@@ -16,15 +16,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// forceWait bounds asking a node to unmount what its plugin cannot, forceAgain asking one that did not answer lately.
+// forceWait bounds asking a node to unmount what its plugin cannot, forceAgain asking one that did not respond
+// recently.
 const (
 	forceWait  = 15 * time.Second
 	forceAgain = time.Second
 	lately     = 10 * time.Minute
 )
 
-// silence remembers which nodes did not unmount in time what they were forced to, so that nobody waits for that twice.
-// Nodes are told apart by plugin: a frozen driver says nothing of the others.
+// silence records which nodes did not complete a forced unmount in time, so that no request waits for that twice.
+// Nodes are recorded per plugin: a frozen driver proves nothing about the others.
 type silence struct {
 	mu    sync.Mutex
 	since map[[2]string]time.Time
@@ -58,9 +59,9 @@ func (s *silence) note(node [2]string, silent bool, now time.Time) {
 	}
 }
 
-// detachByForce ends claims that are in use on the operator's word, and then their attachment: the node unmounts and the
-// driver detaches if they can; an attachment that the driver keeps is written off. One that a node which is heard still
-// has mounted stays, and the answer says so: a second request writes it off all the same.
+// detachByForce ends claims that are in use by an operator override, and then their attachment: the node unmounts and
+// the driver detaches if they can; an attachment that the driver keeps is written off. A claim that a responding node
+// still has mounted stays, and the reply reports that: a second request writes it off all the same.
 func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *api.VolumeDetachRequest, used []*api.VolumeClaim) (*api.VolumeDetachResponse, error) {
 	index, err := s.evict(ctx, r, used, ledger.ProofAssumed, byOperator(r))
 	if err != nil {
@@ -88,8 +89,8 @@ func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *ap
 	return s.writeOff(ctx, tx, w)
 }
 
-// ended waits until the claims are gone, and as long as their driver may detach: until it fails for the first time. It
-// returns the state after that, and whether they are gone.
+// ended waits until the claims are removed, and as long as their driver may detach: until it fails for the first time.
+// It returns the state after that, and whether the claims are removed.
 func (s *Service) ended(ctx context.Context, w *commands.WriteOff, claims []*api.VolumeClaim) (tx *state.Txn, gone bool) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -100,12 +101,12 @@ func (s *Service) ended(ctx context.Context, w *commands.WriteOff, claims []*api
 		a := now.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 		return gone || a == nil || a.State != api.AttachmentUnpublishing || a.LastError != ""
 	}
-	_ = state.Until(ctx, s.state, keys, look) // what is there when the time is over is looked at below
+	_ = state.Until(ctx, s.state, keys, look) // what is there after the timeout is evaluated below
 	look(s.state.Read())
 	return tx, gone
 }
 
-// stillMounted says that the node may still have the volume mounted, which is free for others; empty when it has not.
+// stillMounted returns that the node may still have the volume mounted, which is free for others; "" when it has not.
 func stillMounted(tx *state.Txn, w *commands.WriteOff) string {
 	mounted := staleOn(tx, w)
 	switch n := tx.Node(w.NodeID); {

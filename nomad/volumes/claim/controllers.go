@@ -7,9 +7,9 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Controllers is what nodes say of the controllers of a plugin.
+// Controllers is what nodes report about the controllers of a plugin.
 type Controllers struct {
-	// Service is set when an instance says that the plugin has a controller.
+	// Service is set when an instance reports that the plugin has a controller.
 	Service bool
 	// Attach is set when volumes must be attached to nodes by a controller. While none has said what it can, they
 	// must if there is one at all.
@@ -20,8 +20,8 @@ type Controllers struct {
 	Healthy bool
 }
 
-// ControllersOf gathers what the nodes of a plugin say of its controllers. One that is unhealthy now has said what
-// it can before.
+// ControllersOf gathers what the nodes of a plugin report about its controllers. The last report of an instance that
+// is unhealthy now still counts.
 func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 	told := false
 	for n := range nodes {
@@ -38,7 +38,7 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 		if i := controller.ControllerInfo; i != nil {
 			told, c.Attach = true, c.Attach || i.SupportsAttachDetach
 		}
-		if c == (Controllers{Service: true, Attach: true, Detach: true, Healthy: true}) { // nobody can add to it
+		if c == (Controllers{Service: true, Attach: true, Detach: true, Healthy: true}) { // no further node can add to it
 			break
 		}
 	}
@@ -46,9 +46,9 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 	return c
 }
 
-// Unfenced says why nothing would keep the claim's node from writing once it is lost, where the volume relies on its
-// storage for that; empty where something does, or nobody minds. specs are all rows that name the external volume, at is
-// its attachment to the claim's node, or nil.
+// Unfenced returns why nothing would keep the claim's node from writing once it is lost, where the volume relies on
+// its storage for that. It returns "" where something does, or where a second writer does no harm. specs are all rows
+// that name the external volume, at is its attachment to the claim's node, or nil.
 func Unfenced(v *api.Volume, specs []*api.Volume, c *api.VolumeClaim, by Controllers, at *api.VolumeAttachment) string {
 	switch {
 	case v.Fence != api.FenceStorage || !Contested(c, specs):

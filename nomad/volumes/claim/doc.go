@@ -1,21 +1,21 @@
-// Package claim is the machine of volume claims and attachments: which moves are legal, what follows
-// by itself, and who may have a volume. It is pure; package nomad/volumes/ledger feeds it the rows of
-// a transaction and writes back what it answers.
+// Package claim is the state machine of volume claims and attachments: which transitions are legal, what follows
+// automatically, and who may have a volume. It is pure; package nomad/volumes/ledger feeds it the rows of a
+// transaction and writes back what it returns.
 //
 // A claim is one use of one volume by an allocation, an attachment the controller's connection of one
 // external volume to one node. Absence of a row is the first and the last state of both.
 //
-//	            predecessor gone          attached              stop or end of the allocation
+//	            predecessor removed       attached              stop or end of the allocation
 //	waiting ───────────────────▶ taken ───────────▶ ready ─────────────────────────▶ releasing
-//	   │ allocation over           │ over            │ node's report                   │ node's report, or
+//	   │ allocation ended          │ ended           │ node's report                   │ node's report, or
 //	   ▼                           ▼ before mount    ▼                                 ▼ node lost and proven off
 //	(no row) ◀────────────────────────────────── unmounted ◀──────────────────────────┘
 //	             detached, or another live claim keeps the node
 //
-//	         first live claim            publish answered
+//	         first live claim            publish succeeded
 //	(no row) ───────────────▶ publishing ───────────────▶ published
-//	   ▲                          │ nobody wants it            │ last live claim gone
-//	   │ unpublish answered       ▼                            │
+//	   ▲                          │ no live claim              │ last live claim removed
+//	   │ unpublish succeeded      ▼                            │
 //	   └───────────────────── unpublishing ◀───────────────────┘
 //
 // Live claims (taken, ready, releasing) keep their node attached. Moves from outside are checked by
@@ -28,5 +28,5 @@
 //   - A claim with Attach is ready or releasing only while its node's attachment is published, and becomes ready
 //     only by one that was published for what it needs.
 //   - An attachment has a claim on its node.
-//   - Settle changes nothing when it is applied to its own answer.
+//   - Settle changes nothing when it is applied to its own result.
 package claim

@@ -19,7 +19,7 @@ const (
 	Refused Verdict = iota
 	// Fit may take it at once.
 	Fit
-	// Waits may be placed and gets it when its predecessor is gone.
+	// Waits may be placed and gets the volume when its predecessor's claim is removed.
 	Waits
 )
 
@@ -59,8 +59,8 @@ func RequestFor(v *api.Volume, u *api.VolumeUse, a *api.Allocation) Request {
 	return r
 }
 
-// Apart says why one allocation cannot have a volume in two ways at once, with the volume's modes and options where
-// it gives none; empty when it can. See [api.VolumeUse.Contradicts] for the rest.
+// Apart returns why one allocation cannot have a volume in two ways at once, with the volume's modes and options where
+// a request gives none; "" when it can. See [api.VolumeUse.Contradicts] for the rest.
 func Apart(r, o Request) string {
 	switch {
 	case r.VolumeID != o.VolumeID:
@@ -87,17 +87,17 @@ func ApartBySpec(r, o Request) string {
 	return ""
 }
 
-// Answer is the verdict on a request. Predecessor is the allocation that it waits for; Reason says
-// who holds the volume, since when, and what happens next.
+// Answer is the verdict on a request. Predecessor is the allocation that it waits for; Reason describes who holds the
+// volume, since when, and what happens next.
 type Answer struct {
 	Verdict     Verdict
 	Predecessor string
 	Reason      string
 }
 
-// Fits decides whether a request may take the volume beside what its book holds, which is that of the external
-// volume: claims of other specs that name it count as well. stopping holds the allocations that the plan behind the
-// request stops.
+// Fits decides whether a request may take the volume in addition to the claims in its book, which is that of the
+// external volume: claims of other specs that name it count as well. stopping holds the allocations that the plan
+// behind the request stops.
 func Fits(v *api.Volume, b Book, r Request, stopping map[string]bool) Answer {
 	if v == nil {
 		return Answer{Verdict: Refused, Reason: "the volume does not exist"}
@@ -136,8 +136,8 @@ func (b Book) capacity(v *api.Volume, r Request, stopping map[string]bool) Answe
 	return answer
 }
 
-// Unusable is why nobody may take the volume now, whoever uses it and wherever; empty when they may. specs are all
-// rows that name the external volume.
+// Unusable returns why no user may take the volume now on any node; "" when users may. specs are all rows that name
+// the external volume.
 func Unusable(v *api.Volume, specs []*api.Volume) string {
 	//exhaustive:enforce
 	switch v.Provision.State {
@@ -157,8 +157,8 @@ func Unusable(v *api.Volume, specs []*api.Volume) string {
 	return ""
 }
 
-// BeingDeleted says why nobody may use an external volume for the sake of one of its specs, or of a creation that is
-// undone; empty when that is in nobody's way.
+// BeingDeleted returns why an external volume cannot be used because one of its specs is being deleted or a creation
+// is being undone; "" when neither prevents its use.
 func BeingDeleted(v *api.Volume, plugin, external string) string {
 	switch {
 	case Undoes(v, plugin, external):
@@ -225,7 +225,8 @@ func (h Holding) away() bool {
 	return h.Node != nil && (h.Node.Status == api.NodeStatusDown || h.Node.Status == api.NodeStatusDisconnected)
 }
 
-// holds says who has the volume, since when, what happens next, and what ends it where that may not happen by itself.
+// holds describes who has the volume, since when, what happens next, and what ends the claim where that may not happen
+// automatically.
 func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 	s := fmt.Sprintf("volume %q is held %s by allocation %s of job %q on node %s", v.ID, why, c.AllocID, c.JobID, c.NodeID)
 	if c.Since != 0 {
@@ -247,7 +248,8 @@ func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 	return s
 }
 
-// Next says what a claim waits for. Of an allocation whose node is not heard nobody knows whether it runs.
+// Next describes what a claim waits for. While an allocation's node is not heard it is unknown whether the allocation
+// runs.
 func Next(c *api.VolumeClaim, h Holding) string {
 	//exhaustive:enforce
 	switch c.State {

@@ -13,8 +13,9 @@ func Exclusive(m api.AccessMode, mode api.ClaimMode) bool {
 	return m.SingleNode() || m == api.AccessMultiNodeSingleWriter && mode == api.ClaimWrite
 }
 
-// Contested reports whether a claim, or what some capability of its external volume lets another one do elsewhere,
-// excludes others: while its node is lost nobody else may have the volume without proof.
+// Contested reports whether a claim excludes others, by its own mode or by what some capability of its external volume
+// allows another claim elsewhere. While the node of such a claim is lost no other node may have the volume without
+// proof.
 func Contested(c *api.VolumeClaim, specs []*api.Volume) bool {
 	if Exclusive(c.AccessMode, c.Mode) {
 		return true
@@ -59,8 +60,8 @@ func incapable(v *api.Volume, r Request) string {
 		v.ID, r.AccessMode, r.AttachmentMode, strings.Join(has, ", "))
 }
 
-// excludes says why two users cannot have a volume at once; empty when they can. a is the attachment of the
-// request's node, or nil.
+// excludes returns why two users cannot have a volume at once; "" when they can. a is the attachment of the request's
+// node, or nil.
 func excludes(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) string {
 	was, is := held.AccessMode, r.AccessMode
 	switch {
@@ -90,7 +91,7 @@ func siblings(held *api.VolumeClaim, r Request) bool {
 	return held.AllocID == r.AllocID && held.Namespace == r.Namespace && held.VolumeID == r.VolumeID
 }
 
-// onOneNode says why a node cannot serve two users that may otherwise share the volume: it stages a volume once,
+// onOneNode returns why a node cannot serve two users that may otherwise share the volume: it stages a volume once,
 // and an attachment serves only what it was published for.
 func onOneNode(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) string {
 	h := RequestOf(held)
@@ -103,7 +104,7 @@ func onOneNode(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) string
 	return ""
 }
 
-// differs says what keeps the first options from sharing a mount with the others. Flags may be secret.
+// differs returns what keeps the first options from sharing a mount with the others. Flags may be secret.
 func differs(m, o *api.MountOptions) string {
 	if m != nil && o != nil && m.FSType != "" && o.FSType != "" && m.FSType != o.FSType {
 		return "file system " + m.FSType

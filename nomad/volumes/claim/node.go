@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Unserved says why a node's plugin cannot serve volumes now; empty when it can.
+// Unserved returns why a node's plugin cannot serve volumes now; "" when it can.
 func Unserved(n *api.Node, plugin string) string {
 	switch info := n.CSINodePlugins[plugin]; {
 	case info == nil:
@@ -17,7 +17,7 @@ func Unserved(n *api.Node, plugin string) string {
 	return ""
 }
 
-// ProviderNode is the provider's name of the node, or "" while the plugin has not told it.
+// ProviderNode is the provider's name of the node, or "" while the plugin has not reported it.
 func ProviderNode(n *api.Node, plugin string) string {
 	if i := n.CSINodePlugins[plugin]; i != nil && i.NodeInfo != nil {
 		return i.NodeInfo.ID
@@ -25,8 +25,8 @@ func ProviderNode(n *api.Node, plugin string) string {
 	return ""
 }
 
-// Full says why a node that has count distinct volumes of the plugin, attached, claimed or planned, takes no other;
-// empty when it does. Its driver has named a limit, or taught one by refusing a volume.
+// Full returns why a node that has count distinct volumes of the plugin, attached, claimed or planned, takes no other;
+// "" when it does. Its driver has reported a limit, or has shown one by refusing a volume.
 func Full(n *api.Node, plugin string, count int64) string {
 	if l := n.CSILimits[plugin]; l != nil && count >= l.Volumes {
 		return fmt.Sprintf("CSI plugin %s has refused more than %d volumes on client %s", plugin, l.Volumes, n.ID)

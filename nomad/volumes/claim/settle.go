@@ -12,13 +12,13 @@ type Book struct {
 	Specs       []*api.Volume
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
-	// Stale are nodes that may still have the volume mounted for claims that were given up.
+	// Stale are nodes that may still have the volume mounted for evicted claims.
 	Stale map[string]bool
 	// Moved are nodes that the driver knows by another id by now than the one that they were attached by.
 	Moved map[string]bool
 	// Held is set after a restore, while nodes that have not reported their mounts may have the volume mounted.
 	Held bool
-	// Holding tells who holds a claim, for what is said of it; nil where that is not known.
+	// Holding describes who holds a claim, for messages; nil where that is not known.
 	Holding func(*api.VolumeClaim) Holding
 
 	// nodes are the positions of attachments by node, allocs those of claims by allocation, while the book is settled: a
@@ -39,8 +39,8 @@ type Moment struct {
 	Now   int64
 }
 
-// Settle answers the book after everything that follows by itself. Rows that changed are copies,
-// rows that are gone are missing; new attachments lack what the driver needs beside their key.
+// Settle returns the book after every transition that follows automatically. Changed rows are copies and removed rows
+// are missing; new attachments have no driver parameters, only their key.
 func Settle(b Book, at Moment) Book {
 	b.Claims, b.Attachments = slices.Clone(b.Claims), slices.Clone(b.Attachments)
 	b.index()
@@ -68,7 +68,7 @@ func (b *Book) index() {
 	}
 }
 
-// promote gives the volume to those who waited longest and exclude nobody any more.
+// promote gives the volume to the claims that have waited longest and no longer exclude another claim.
 func (b *Book) promote(at Moment) bool {
 	if !slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting }) {
 		return false
@@ -137,7 +137,7 @@ func (b *Book) used(node string) bool {
 	})
 }
 
-// RequestOf is what a claim was taken for.
+// RequestOf returns the request that a claim was taken for.
 func RequestOf(c *api.VolumeClaim) Request {
 	return Request{
 		AllocID: c.AllocID, JobID: c.JobID, Namespace: c.Namespace, TaskGroup: c.TaskGroup, NodeID: c.NodeID,
@@ -146,8 +146,8 @@ func RequestOf(c *api.VolumeClaim) Request {
 	}
 }
 
-// attach starts what live claims want and ends what nobody wants. A stale node is not attached: whoever
-// was given up there would write again. Nothing is attached while it is expanded out of use.
+// attach starts the attachments that live claims need and ends those that no claim needs. A stale node is not
+// attached, because an evicted user there would write again. Nothing is attached during an offline expansion.
 func (b *Book) attach(at Moment) bool {
 	changed, grows := false, slices.ContainsFunc(b.Specs, GrowsOutOfUse)
 	for _, c := range b.Claims {
@@ -175,8 +175,8 @@ func (b *Book) attach(at Moment) bool {
 	return changed
 }
 
-// strongest is the claim beside c whose mode allows the most: the attachment serves all that begin with it, and those
-// that wait there for somebody else, who would wait for c too if it did not.
+// strongest returns the claim on c's node whose mode allows the most, c included: the attachment serves all that begin
+// with it, and those that wait there for another claim and would also wait for c if it did not serve them.
 func (b *Book) strongest(c *api.VolumeClaim) *api.VolumeClaim {
 	most := c
 	for _, o := range b.Claims {
@@ -245,13 +245,13 @@ func (b *Book) ready(at Moment) bool {
 	return changed
 }
 
-// GrowsOutOfUse reports whether the volume is being expanded by a plugin that does so only while nobody uses it.
+// GrowsOutOfUse reports whether the volume is being expanded by a plugin that expands only unused volumes.
 func GrowsOutOfUse(v *api.Volume) bool {
 	return v.Provision.State == api.VolumeExpanding && v.Provision.OutOfUse
 }
 
-// free drops claims that have nothing on their node once that node is detached or kept by another.
-// The latter proves nothing of a node that was given up: while it is attached it may still write.
+// free drops claims that have nothing on their node once that node is detached or kept by another claim. For a node
+// with evicted claims the latter proves nothing: while it is attached it may still write.
 func (b *Book) free() bool {
 	if !slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted }) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
-// Stale is a mount of the external volume that the node may still have of a claim that was given up; nil when
-// there is none.
+// Stale returns a mount of the external volume that the node may still have of an evicted claim; nil when there is
+// none.
 func Stale(n *api.Node, plugin, external string) *api.StaleMount {
 	i := slices.IndexFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.PluginID == plugin && m.ExternalID == external })
 	if i < 0 {
@@ -19,9 +19,9 @@ func Stale(n *api.Node, plugin, external string) *api.StaleMount {
 	return n.StaleMounts[i]
 }
 
-// Twin is another node that is, or was, the machine of n by the driver's id, and a mount of the external volume that it
-// may still have of a claim that was given up; nil when there is none. stale lists the nodes with such mounts. Mounts of
-// another boot are gone.
+// Twin returns another node that is, or was, the machine of n by the driver's id, and a mount of the external volume
+// that it may still have of an evicted claim; nil when there is none. stale lists the nodes with such mounts. Mounts
+// of another boot no longer exist.
 func Twin(n *api.Node, plugin, external string, stale iter.Seq[*api.Node]) (*api.Node, *api.StaleMount) {
 	machine := ProviderNode(n, plugin)
 	if machine == "" {
@@ -40,19 +40,19 @@ func Twin(n *api.Node, plugin, external string, stale iter.Seq[*api.Node]) (*api
 	return nil, nil
 }
 
-// Rebooted reports whether two nodes, if they are one machine, have told of two boots of it.
+// Rebooted reports whether two nodes, if they are one machine, have reported two boots of it.
 func Rebooted(n, o *api.Node) bool {
 	return n.BootID != "" && o.BootID != "" && n.BootID != o.BootID
 }
 
-// NotYetTwin says why the volume cannot be attached to a node because of what [Twin] found.
+// NotYetTwin returns why the volume cannot be attached to a node because of what [Twin] found.
 func NotYetTwin(namespace, volume, node, plugin string, twin *api.Node, m *api.StaleMount) string {
 	return fmt.Sprintf("node %s is the machine that node %s was, by what CSI plugin %q calls it, and %s",
 		node, twin.ID, plugin, NotYet(namespace, volume, twin.ID, m))
 }
 
-// NotYet says why the volume cannot be used on a node with a stale mount, and what happens next. The command names the
-// volume as who asks does: the one that the mount was made for may be gone.
+// NotYet returns why the volume cannot be used on a node with a stale mount, and what happens next. The command uses
+// the caller's name of the volume: the one that the mount was made for may have been removed.
 func NotYet(namespace, volume, node string, m *api.StaleMount) string {
 	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was given up: it can be used there when the node has unmounted it (`%s` asserts that)",
 		volume, node, m.AllocID, commandtext.DetachByForce(namespace, volume, node))

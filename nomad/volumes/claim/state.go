@@ -20,14 +20,14 @@ var outside = map[api.ClaimState][]api.ClaimState{
 // Legal reports whether an outside event may move a claim.
 func Legal(from, to api.ClaimState) bool { return slices.Contains(outside[from], to) }
 
-// answers lists the moves of an attachment that an answer of the driver may cause.
+// answers lists the transitions of an attachment that a driver's reply may cause.
 var answers = map[api.AttachmentState]api.AttachmentState{
 	api.AttachmentPublishing:   api.AttachmentPublished,
 	api.AttachmentUnpublishing: Gone,
 	api.AttachmentWrittenOff:   Gone,
 }
 
-// Answers reports whether a driver's answer may move an attachment.
+// Answers reports whether a driver's reply may cause the transition of an attachment.
 func Answers(from, to api.AttachmentState) bool {
 	next, known := answers[from]
 	return known && next == to

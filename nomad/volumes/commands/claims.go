@@ -34,7 +34,7 @@ func (c *Report) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Apply releases the claims. Those that are gone already are passed over.
+// Apply releases the claims. It skips those that no longer exist.
 func (c *Evict) Apply(tx *state.Txn) (any, error) {
 	if c.Lost && !ledger.Away(tx.Node(c.NodeID)) {
 		return nil, fault.New(fault.Conflict, "node %s has come back", c.NodeID)
@@ -56,8 +56,8 @@ func (c *Evict) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// deprived evaluates the jobs of allocations that go on although their claims were given up: what they write now reaches
-// nobody, or is beside another writer. Those that cannot be heard are evaluated when their node is back.
+// deprived evaluates the jobs of allocations that keep running although their claims were evicted: what they write now
+// is lost, or is concurrent with another writer. Allocations whose node is not heard are evaluated when it is back.
 func deprived(tx *state.Txn, claims []*api.VolumeClaim) {
 	seen := map[[2]string]bool{}
 	for _, c := range claims {
@@ -93,7 +93,7 @@ func (c *Evict) claims(tx *state.Txn) (list []*api.VolumeClaim) {
 	return list
 }
 
-// Apply records the driver's answer.
+// Apply records the driver's reply.
 func (c *Attached) Apply(tx *state.Txn) (any, error) {
 	i := ledger.Intent{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, Fence: c.Fence}
 	switch {

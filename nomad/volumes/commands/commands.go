@@ -12,7 +12,7 @@ import (
 // Register records volumes that exist at their provider, or new specs of known ones.
 type Register struct {
 	Specs []*api.VolumeSpec `msg:",omitempty"`
-	// NotValidated says for each of Specs why its driver has not confirmed the capabilities; empty where it has, or
+	// NotValidated holds for each of Specs why its driver has not confirmed the capabilities; empty where it has, or
 	// need not. Without any, what is known of the volumes stays.
 	NotValidated []string `msg:",omitempty"`
 	// Providers is for each of Specs the name of the driver that was asked about it and has answered; empty where that is
@@ -28,9 +28,8 @@ type Intend struct {
 	Spec *api.VolumeSpec `msg:",omitempty"`
 }
 
-// Answer is a driver's answer to an intent. A Reason means that the call failed; Final that
-// repeating it does not help. A creation that ended Uncertain is failed and may exist all the same, also when it was
-// to be undone.
+// Answer is a driver's reply to an intent. A Reason means that the call failed; Final that repeating it does not help.
+// A creation that ended Uncertain is failed and may exist all the same, also when it was to be undone.
 type Answer struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`
@@ -41,8 +40,8 @@ type Answer struct {
 	Uncertain bool `msg:",omitempty"`
 }
 
-// Provisioned records the answer to a creation. While the volume replaces an earlier creation it is the answer to
-// that one.
+// Provisioned records the result of a creation. While the volume replaces an earlier creation it is the result of that
+// one.
 type Provisioned struct {
 	Answer        Answer            `msg:",omitempty"`
 	ExternalID    string            `msg:",omitempty"`
@@ -62,8 +61,8 @@ type Deregister struct {
 	Seen      uint64 `msg:",omitempty"`
 }
 
-// BeginDelete records that a volume is to be deleted; nobody can claim it from then on. One that was made, or an
-// operation that was begun, after the index Seen is not meant.
+// BeginDelete records that a volume is to be deleted; it cannot be claimed from then on. It does not affect a volume
+// that was created, or an operation that was begun, after the index Seen.
 type BeginDelete struct {
 	Namespace string            `msg:",omitempty"`
 	ID        string            `msg:",omitempty"`
@@ -77,12 +76,12 @@ type ConfirmDelete struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`
 	Intent    uint64 `msg:",omitempty"`
-	// Kept is what the volume says when it is not deleted. It is made by the proposer: what a server stores must not
-	// depend on how its program words it.
+	// Kept is what the volume reports when it is not deleted. The proposer creates it, because what a server stores
+	// must not depend on the texts of its program.
 	Kept string `msg:",omitempty"`
 }
 
-// EndDelete records the answer to a deletion: of the volume, or of what an earlier creation made that it replaces.
+// EndDelete records the result of a deletion: of the volume, or of what an earlier creation made that it replaces.
 type EndDelete struct {
 	Answer Answer `msg:",omitempty"`
 }
@@ -97,7 +96,7 @@ type BeginExpand struct {
 	Seen uint64 `msg:",omitempty"`
 }
 
-// EndExpand records the answer to an expansion.
+// EndExpand records the result of an expansion.
 type EndExpand struct {
 	Answer Answer `msg:",omitempty"`
 	// CapacityBytes is how large the volume is now, also after an expansion that failed for good: an earlier call may have
@@ -115,14 +114,14 @@ type NodeExpanded struct {
 	NodeID    string `msg:",omitempty"`
 	Away      bool   `msg:",omitempty"`
 	Reason    string `msg:",omitempty"`
-	// Again is set when the node still owes the expansion: the Reason says why it is asked again.
+	// Again is set when the expansion on the node is still pending: the Reason describes why the node is called again.
 	Again bool `msg:",omitempty"`
 	// Seen is the index at which the node owed it: no expansion was begun since.
 	Seen uint64 `msg:",omitempty"`
 }
 
-// Report is a node's report on an unmount: done, or failed with a reason. The leader writes it with a
-// reason too, to say what a claim waits for and when that may end.
+// Report is a node's report on an unmount: done, or failed with a reason. The leader also writes it with a reason, to
+// record what a claim waits for and when that may end.
 type Report struct {
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
@@ -133,11 +132,11 @@ type Report struct {
 	Reason string `msg:",omitempty"`
 	// NextRetry is in Unix nanoseconds.
 	NextRetry int64 `msg:",omitempty"`
-	// Mounting is set when the node reports on a mount: it waits for the Reason, or goes on without one.
+	// Mounting is set when the node reports on a mount: it waits for the Reason, or continues without one.
 	Mounting bool `msg:",omitempty"`
-	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 says nothing of its limit.
+	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 means no news of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
-	// WriteBack is how long in nanoseconds it took to write data back and unmount; 0 says nothing.
+	// WriteBack is how long in nanoseconds it took to write data back and unmount; 0 means unknown.
 	WriteBack int64 `msg:",omitempty"`
 }
 
@@ -157,28 +156,28 @@ type Evict struct {
 	Lost   bool   `msg:",omitempty"`
 }
 
-// Attached records a driver's answer to a publish or unpublish.
+// Attached records a driver's reply to a publish or unpublish.
 type Attached struct {
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
 	Fence      uint64 `msg:",omitempty"`
-	// Published tells the two calls apart.
+	// Published distinguishes the two calls.
 	Published bool `msg:",omitempty"`
 	// NotCalled is set when the plugin turned out not to attach volumes: nothing was attached, nothing will have to
 	// be detached.
 	NotCalled      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	// Provider is the name of the driver that has attached the volume; empty where its host does not tell it.
+	// Provider is the name of the driver that has attached the volume; empty where its host does not report it.
 	Provider string `msg:",omitempty"`
 	Reason   string `msg:",omitempty"`
-	// Refused is the error class of an answer that ends a publish: the driver would answer alike again.
+	// Refused is the error class of a reply that ends a publish: the driver would reply the same again.
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`
 	Attempts  int   `msg:",omitempty"`
 	// Prepare looks up the provider's id of the node, which was not known when the intent was made.
 	Prepare bool `msg:",omitempty"`
-	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 says nothing of its limit.
+	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 means no news of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
 }
 
@@ -191,8 +190,8 @@ type RenameDriver struct {
 	Seen uint64 `msg:",omitempty"`
 }
 
-// UndoAttach has a volume be detached that the driver may have attached after its row was gone. Row is what that was,
-// with the secrets of the call; Seen is the index of a state without one.
+// UndoAttach detaches a volume that the driver may have attached after its row was removed. Row is that row, with the
+// secrets of the call; Seen is the index of a state without one.
 type UndoAttach struct {
 	Row  *api.VolumeAttachment `msg:",omitempty"`
 	Seen uint64                `msg:",omitempty"`
@@ -204,8 +203,8 @@ type IntendSnapshot struct {
 	Intent *api.SnapshotIntent `msg:",omitempty"`
 }
 
-// SnapshotAnswer records the driver's answer to an intent: done or refused, which both end it, or a
-// reason why it is tried again. What ends with a SnapshotID is deleted.
+// SnapshotAnswer records the driver's reply to an intent: done or refused, which both end it, or a reason why it is
+// tried again. What ends with a SnapshotID is deleted.
 type SnapshotAnswer struct {
 	PluginID string `msg:",omitempty"`
 	Name     string `msg:",omitempty"`
@@ -218,14 +217,15 @@ type SnapshotAnswer struct {
 	// Uncertain and Unwanted are those of [api.SnapshotIntent].
 	Uncertain bool `msg:",omitempty"`
 	Unwanted  bool `msg:",omitempty"`
-	// Made is set when the driver was asked for somebody who wanted the snapshot, and has cut it.
+	// Made is set when the driver has cut a snapshot that was still requested at the time of the call.
 	Made bool `msg:",omitempty"`
 }
 
 // GiveUpSnapshot ends what is intended with a snapshot that is named by its name, or by the driver's id. While the id
-// of one that is being made is not known it is not wanted any more: what was made is looked for and deleted. With
-// Forget all of it is forgotten instead, whatever may be at the provider. What was asked for after the index Seen is not
-// meant. With Made it is the answer to a call that was under way when its intent was forgotten: what it has cut is deleted.
+// of a snapshot that is being created is unknown, the snapshot becomes unwanted: the leader finds what was created and
+// deletes it. With Forget all of it is forgotten instead, whatever may be at the provider. What was requested after
+// the index Seen is not affected. With Made it is the result of a call that was under way when its intent was
+// forgotten: what it has cut is deleted.
 type GiveUpSnapshot struct {
 	PluginID string            `msg:",omitempty"`
 	Name     string            `msg:",omitempty"`
@@ -236,9 +236,9 @@ type GiveUpSnapshot struct {
 	Made *api.SnapshotIntent `msg:",omitempty" null:"allowed"`
 }
 
-// WriteOff ends the attachment of an external volume to a node, and the claims that use it there, on an operator's word
-// and whatever its driver says: an answer that comes later is refused. With StaleMounts it ends what the node may
-// still have mounted of it instead.
+// WriteOff ends the attachment of an external volume to a node, and the claims that use it there, by an operator
+// override, whatever its driver reports: a later reply is refused. With StaleMounts it ends what the node may still
+// have mounted of it instead.
 type WriteOff struct {
 	PluginID    string `msg:",omitempty"`
 	ExternalID  string `msg:",omitempty"`

@@ -98,7 +98,7 @@ func joined(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) uint64 {
 }
 
 // afterEarlier lets a creation follow one of the same row that may have had its effect. One that is under way keeps
-// its intent, so that its answer still counts.
+// its intent, so that its reply still counts.
 func afterEarlier(p *api.VolumeProvision, old *api.Volume, spec *api.VolumeSpec) {
 	p.Uncertain, p.Replaces, p.Provider = old.Provision.Uncertain, old.Provision.Replaces, old.Provision.Provider
 	if old.Provision.State == api.VolumeCreating {
@@ -111,15 +111,15 @@ func afterEarlier(p *api.VolumeProvision, old *api.Volume, spec *api.VolumeSpec)
 	}
 }
 
-// sameCreation compares what the driver is asked for: a call of unknown outcome must be repeated alike. Secrets are
-// no part of that: they say who asks.
+// sameCreation compares the parameters of two creations: a call of unknown outcome must be repeated with the same
+// ones. Secrets are not compared: they only authenticate the caller.
 func sameCreation(a, b *api.VolumeSpec) bool {
 	x, y := CreateRequest(&api.Volume{VolumeSpec: *a}), CreateRequest(&api.Volume{VolumeSpec: *b})
 	x.Secrets, y.Secrets = nil, nil
 	return reflect.DeepEqual(x, y)
 }
 
-// answered returns the volume that an answer is about. An answer to an intent that was replaced is refused.
+// answered returns the volume that a reply is about. A reply to an intent that was replaced is refused.
 func (a Answer) answered(tx *state.Txn, states ...api.VolumeState) (*api.Volume, error) {
 	v := tx.Volume(a.Namespace, a.ID)
 	if v == nil || v.Provision.Intent != a.Intent || !slices.Contains(states, v.Provision.State) {
@@ -164,8 +164,8 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Answerable refuses a volume as the answer to a creation that is being deleted through another spec: the driver knows
-// it by the same name, and makes a new one once it is gone.
+// Answerable refuses a volume as the result of a creation when it is being deleted through another spec: the driver
+// knows it by the same name, and creates a new one once it is deleted.
 func Answerable(tx *state.Txn, plugin, external string) error {
 	if external == "" {
 		return nil
@@ -201,7 +201,7 @@ func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	ledger.Revive(tx, v)
 }
 
-// earlier records the answer to the creation that is to be undone: the id of what it made, or that it made nothing.
+// earlier records the result of the creation that is to be undone: the id of what it made, or that it made nothing.
 func (c *Provisioned) earlier(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
 	switch {
@@ -218,7 +218,7 @@ func (c *Provisioned) earlier(tx *state.Txn, v *api.Volume) {
 	put(tx, v)
 }
 
-// undone goes on once nothing is left of the creation that is replaced, or what is left is not ours to delete.
+// undone continues once nothing is left of the creation that is replaced, or what is left is not ours to delete.
 func undone(tx *state.Txn, v *api.Volume, reason string) {
 	if v.Provision.State == api.VolumeDeleting {
 		tx.DeleteVolume(v.Namespace, v.ID)
@@ -229,5 +229,5 @@ func undone(tx *state.Txn, v *api.Volume, reason string) {
 	put(tx, v)
 }
 
-// leftNothing reports whether nothing is at the provider by this answer.
+// leftNothing reports whether nothing is at the provider by this reply.
 func (a Answer) leftNothing() bool { return a.Final && !a.Uncertain }

@@ -48,9 +48,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.Reconcile(tx, ledger.ExternalOf(tx, v).Claims) // some may have waited for the end of its expansion
 }
 
-// ends refuses to forget a volume of which a call to the driver may be under way. By force it is forgotten when its
-// driver has not done it so far, once no controller is left that could make the call, and when a creation that failed
-// is given up.
+// ends refuses to forget a volume for which a call to the driver may be under way. With force it is forgotten when its
+// driver has not done it so far, once no controller is left that could make the call, and when a failed creation is
+// abandoned.
 func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	reason := unfinished(v)
 	if err := ledger.ExternalOf(tx, v).Deleting(); err != nil && reason == "" {
@@ -71,8 +71,8 @@ func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	return nil
 }
 
-// Apply marks the volume as deleting, so that nobody can claim it any more, and returns the operation to wait for;
-// 0 when there was nothing to delete.
+// Apply marks the volume as deleting, so that it can no longer be claimed, and returns the operation to wait for; 0
+// when there was nothing to delete.
 func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 	old := tx.Volume(c.Namespace, c.ID)
 	if old == nil {
@@ -96,7 +96,7 @@ func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 	case p.State == api.VolumeFailed:
 		p.Intent = tx.Index()
 	}
-	// A creation that is under way keeps its intent, so that its answer still counts.
+	// A creation that is under way keeps its intent, so that its reply still counts.
 	p.State, p.Began, p.LastError, p.IntentSecrets = api.VolumeDeleting, tx.Index(), "", c.Secrets
 	put(tx, &v)
 	return p.Operation(), nil
@@ -123,15 +123,15 @@ func (c *BeginDelete) again(tx *state.Txn, v *api.Volume) uint64 {
 	return p.Operation()
 }
 
-// Confirmation is what [ConfirmDelete] returns: the intent for the call and its answer, or why the deletion is
+// Confirmation is what [ConfirmDelete] returns: the intent for the call and its reply, or why the deletion is
 // cancelled.
 type Confirmation struct {
 	Intent uint64
 	Reason string
 }
 
-// Apply confirms that nobody has a hold on what is about to be deleted. The index of the entry is the intent of the
-// call from then on: answers to earlier calls are refused.
+// Apply confirms that what is about to be deleted is not in use. The index of the entry is the intent of the call from
+// then on: replies to earlier calls are refused.
 func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 	v, err := Answer{Namespace: c.Namespace, ID: c.ID, Intent: c.Intent}.answered(tx, api.VolumeCreating, api.VolumeDeleting)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 	return Confirmation{Reason: err.Error()}, nil
 }
 
-// Kept says why a volume, or what an earlier creation of it made, is not deleted.
+// Kept returns why a volume, or what an earlier creation of it made, is not deleted.
 func Kept(v *api.Volume, err error) string {
 	if target := Doomed(v); v.Provision.Replaces != nil && target != nil {
 		return fmt.Sprintf("%s, made by an earlier creation, is kept: %v", target.RemoteID(), err)
@@ -179,7 +179,7 @@ func Kept(v *api.Volume, err error) string {
 	return fmt.Sprintf("not deleted: %v", err)
 }
 
-// Undeleted says of what an earlier creation made why its driver did not delete it.
+// Undeleted returns why the driver did not delete what an earlier creation made.
 func Undeleted(v *api.Volume, reason string) string {
 	return fmt.Sprintf("what an earlier creation made (%s) could not be deleted: %s", v.Provision.Replaces.ExternalID, reason)
 }

@@ -10,8 +10,8 @@
 //	            create            driver: yes              larger capacity
 //	(no row) ───────────▶ creating ──────────▶ available ──────────────────▶ expanding
 //	   ▲                   │  ▲ driver: never      ▲  │ ▲                          │
-//	   │                   ▼  │ create             │  │ └──────────────────────────┘ answered
-//	   │                  failed      register ────┘  │ delete, nobody has a hold on it
+//	   │                   ▼  │ create             │  │ └──────────────────────────┘ completed
+//	   │                  failed      register ────┘  │ delete, not in use
 //	   │                     │                        ▼
 //	   └─────────────────────┴──────────────────── deleting
 //	                              driver: yes
@@ -19,13 +19,13 @@
 // A creation that may have had its effect is not forgotten: with other fields it is undone first, see
 // [api.VolumeProvision].
 //
-// A command that comes once more, at once or late, changes nothing: an answer names the intent, an operator's word the
-// index of the state that it is about (Seen), and what is later is not meant. Only who asks for something that is not
-// there gets it anew.
+// A command that arrives once more, at once or late, changes nothing: a reply names the intent, an operator override
+// the index of the state that it is about (Seen), and what is later is not affected. Only a request for something that
+// does not exist creates it again.
 //
-// Each call to a driver follows an intent that is in the log, and its answer is refused when the intent was
-// replaced meanwhile (compare and set on the intent's raft index). What a user says of a volume and what the
-// driver said of it are apart, so that neither wipes the other, and nothing that a user does touches claims.
+// Each call to a driver follows an intent that is in the log, and its reply is refused when the intent was replaced
+// meanwhile (compare and set on the intent's raft index). A user's specification of a volume and the driver's report
+// about it are stored separately, so that neither overwrites the other, and no user request touches claims.
 //
 // Kinds and the names of encoded fields never change: logs of the past stay readable.
 package commands

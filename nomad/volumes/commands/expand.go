@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
-// Expandable refuses while somebody uses a volume that its plugin expands only out of use.
+// Expandable returns an error while a volume is in use that its plugin expands only when unused.
 func Expandable(tx *state.Txn, v *api.Volume) error {
 	offline, err := outOfUse(tx, v.PluginID)
 	if err != nil || !offline {
@@ -30,7 +30,7 @@ func Expandable(tx *state.Txn, v *api.Volume) error {
 	return nil
 }
 
-// outOfUse reports whether the plugin's controller expands volumes only while nobody uses them.
+// outOfUse reports whether the plugin's controller expands volumes only while they are not in use.
 func outOfUse(tx *state.Txn, plugin string) (bool, error) {
 	if nodesOnly, err := pluginview.ExpandsOnNodesOnly(tx, plugin); err != nil || nodesOnly {
 		return false, err

@@ -45,7 +45,7 @@ func asks(j *api.Job, volume string) bool {
 	})
 }
 
-// evaluate has the job looked at; one for each job and reason of an entry.
+// evaluate creates an evaluation of the job; one for each job and reason of an entry.
 func evaluate(tx *state.Txn, j *api.Job, why, trigger string) {
 	now := tx.Now().UnixNano()
 	tx.PutEval(&api.Evaluation{

@@ -34,7 +34,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 		put(tx, next)
-		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) { // told now
+		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) { // reported for the first time
 			ledger.Mirror(tx, next)
 		}
 		placeable(tx, old, next)
@@ -102,8 +102,8 @@ func put(tx *state.Txn, v *api.Volume) {
 	tx.PutVolume(v)
 }
 
-// unfinished says why the row of a volume stands for something that its provider may have or may lose, and how
-// that is ended; empty when it does not.
+// unfinished returns why the row of a volume stands for something that its provider may have or may lose, and how that
+// is ended; "" when it does not.
 func unfinished(v *api.Volume) string {
 	end := fmt.Sprintf("\"nomad volume create\" with other fields replaces the creation, \"%s\" gives it up", commandtext.Delete(v.Namespace, v.ID))
 	switch s := v.Provision.State; {
@@ -120,7 +120,7 @@ func unfinished(v *api.Volume) string {
 // mayExist reports whether a creation that failed may have had its effect.
 func mayExist(v *api.Volume) bool { return v.Provision.Uncertain || v.Provision.Replaces != nil }
 
-// controllers says where the plugin may still have a controller; empty when neither a node nor a job has one.
+// controllers returns where the plugin may still have a controller; "" when neither a node nor a job has one.
 func controllers(tx *state.Txn, plugin string) string {
 	p := pluginview.Of(tx, plugin)
 	switch {

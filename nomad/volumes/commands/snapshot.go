@@ -62,8 +62,8 @@ func providerOf(tx *state.Txn, i *api.SnapshotIntent) string {
 	return now
 }
 
-// remove intends a deletion. One that nobody had asked for is from then on the user's, who is told when the driver
-// refuses; other secrets count from the next call on.
+// remove intends a deletion. If the leader had intended it already, it becomes the user's, who gets the driver's
+// refusal; other secrets count from the next call on.
 func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	next := *c.Intent
 	next.Provider = ledger.Provider(tx, next.PluginID)
@@ -83,7 +83,7 @@ func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	return tx.SnapshotIntent(next.PluginID, next.Name, true).Operation()
 }
 
-// Apply returns the intents that are forgotten, or the one that goes on until what it made is found.
+// Apply returns the intents that are forgotten, or the one that continues until what it made is found.
 func (c *GiveUpSnapshot) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case c.Made != nil:
@@ -120,8 +120,8 @@ func (c *GiveUpSnapshot) forget(tx *state.Txn) (any, error) {
 	return gone, nil
 }
 
-// leave forgets an intent. A deletion goes on as one that nobody waits for: a call may be under way, and what it deletes
-// must not be used. It ends with the driver's answer, or on another word once it has failed again.
+// leave forgets an intent. A deletion continues without a caller that waits for it: a call may be under way, and what
+// it deletes must not be used. It ends with the driver's reply, or by another override once it has failed again.
 func leave(tx *state.Txn, i *api.SnapshotIntent) {
 	if i.Forgotten && i.LastError == "" {
 		return
@@ -156,8 +156,9 @@ func Following(tx *state.Txn, plugin, id string) *api.SnapshotIntent {
 	return nil
 }
 
-// SnapshotAnswerable refuses a snapshot as the answer to an intent when it is being deleted: its driver knows it by the
-// same name, and makes a new one once it is gone. One that was cut for the intent is its answer until it is ready.
+// SnapshotAnswerable refuses a snapshot as the result of an intent when it is being deleted: its driver knows it by
+// the same name, and creates a new one once it is deleted. A snapshot that was cut for the intent is its result until
+// it is ready.
 func SnapshotAnswerable(tx *state.Txn, i *api.SnapshotIntent, id string) error {
 	if i.SnapshotID == id || tx.SnapshotIntent(i.PluginID, id, true) == nil {
 		return nil

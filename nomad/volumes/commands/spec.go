@@ -67,7 +67,7 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 	return &next, nil
 }
 
-// sameTopologies compares two requests: an empty list says as much as none.
+// sameTopologies compares two requests: an empty list equals none.
 func sameTopologies(a, b *api.TopologyRequest) bool {
 	lists := func(r *api.TopologyRequest) (l [2][]*api.Topology) {
 		if r != nil {
@@ -83,7 +83,7 @@ func tells(r *api.TopologyRequest) bool {
 	return r != nil && len(WithSegments(r.Required))+len(WithSegments(r.Preferred)) > 0
 }
 
-// inUse lists what cannot change while somebody uses the volume.
+// inUse lists what cannot change while the volume is in use.
 func inUse(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (errs []error) {
 	if len(held) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func Grows(old *api.Volume, spec *api.VolumeSpec) (bool, error) {
 	return low > has || old.Provision.NotGrown, nil
 }
 
-// WithSegments drops topologies that say nothing.
+// WithSegments drops topologies without segments.
 func WithSegments(list []*api.Topology) []*api.Topology {
 	var kept []*api.Topology
 	for _, t := range list {

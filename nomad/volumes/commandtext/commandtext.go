@@ -16,7 +16,7 @@ func Kill(ns, alloc string) string { return command("alloc signal -s SIGKILL", n
 // Detach has a node give a volume back, and its storage detach it.
 func Detach(ns, volume, node string) string { return command("volume detach", ns, volume, node) }
 
-// DetachByForce ends what a volume has on a node, whatever the node and the driver say.
+// DetachByForce returns the command that ends what a volume has on a node, whatever the node and the driver report.
 func DetachByForce(ns, volume, node string) string {
 	return command("volume detach -force", ns, volume, node)
 }
@@ -26,12 +26,12 @@ func DetachExternal(plugin, external, node string) string {
 	return "nomad volume detach -force -plugin " + word(plugin) + " -external-id " + word(external) + " " + word(node)
 }
 
-// Renamed says that a plugin's driver has another name by now, and is the same one.
+// Renamed returns the command that asserts that a plugin's driver has a new name and is the same driver.
 func Renamed(plugin, former, present string) string {
 	return "nomad plugin renamed " + word(plugin) + " " + word(former) + " " + word(present)
 }
 
-// PurgeNode forgets a node that is gone for good.
+// PurgeNode returns the command that forgets a node that is permanently lost.
 func PurgeNode(node string) string {
 	return "nomad operator api -X PUT /v1/node/" + word(node) + "/purge"
 }
@@ -75,7 +75,8 @@ func Snapshot(i *api.SnapshotIntent) string {
 	return DeleteSnapshot(i.PluginID, id)
 }
 
-// Unanswered ends a creation or deletion whose driver does not answer, and forgets the volume.
+// Unanswered describes the command that ends a creation or deletion whose driver does not respond, and forgets the
+// volume.
 func Unanswered(v *api.Volume) string {
 	return "when its driver does not do it, `" + Forget(v.Namespace, v.ID) + "` forgets it, whatever is at the provider"
 }

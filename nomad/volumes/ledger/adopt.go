@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// Revive makes claims of mounts that nodes may still have for shared users that were given up without a proof, when a new
-// spec excludes such users.
+// Revive creates claims for mounts that nodes may still have of shared users that were evicted without a proof, when a
+// new spec excludes such users.
 func Revive(tx *state.Txn, v *api.Volume) {
 	if !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return claim.Exclusive(c.AccessMode, api.ClaimWrite) }) {
 		return

@@ -57,7 +57,7 @@ func PublishNeedless(tx *state.Txn, i Intent) error {
 	return nil
 }
 
-// NeedsAttach says why users of an attachment cannot do without it; "" when they can.
+// NeedsAttach returns why users of an attachment cannot do without it; "" when they can.
 func NeedsAttach(tx *state.Txn, i Intent) string {
 	for _, v := range relying(tx, i) {
 		if v.Fence == api.FenceStorage {
@@ -99,8 +99,8 @@ func CallFailed(tx *state.Txn, i Intent, reason string, nextRetry int64, attempt
 	return nil
 }
 
-// PublishRefused notes a final answer to a publish. The row stays as long as claims want it, whose
-// allocations fail by it, and is then undone like any other attach.
+// PublishRefused records a final failure of a publish. The row stays as long as claims want it, whose allocations fail
+// by it, and is then undone like any other attach.
 func PublishRefused(tx *state.Txn, i Intent, reason string, class uint8, attempts int) error {
 	a, err := intended(tx, i, api.AttachmentPublished)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r Rules) UnpublishDone(tx *state.Txn, i Intent) error {
 	return nil
 }
 
-// intended returns the row that a call was about. An answer to an intent that was replaced is refused.
+// intended returns the row that a call was about. A reply to an intent that was replaced is refused.
 func intended(tx *state.Txn, i Intent, to api.AttachmentState) (*api.VolumeAttachment, error) {
 	a := i.row(tx)
 	if a == nil || a.Fence != i.Fence || !claim.Answers(a.State, to) {

@@ -13,8 +13,8 @@
 // What excludes what belongs to the external volume, under whatever spec: [Gather] collects it, and all
 // rules ask that.
 //
-// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment], of [api.Volume] the
-// releases, former secrets and what one spec has from another, and the
-// CSILimits of [api.Node]: how many volumes fit, as a driver that refused one has taught, for a while; and
-// its StaleMounts: what may still be mounted there of claims that were given up.
+// This package is the only writer of these fields: all of [api.VolumeClaim] and [api.VolumeAttachment]; of
+// [api.Volume] the releases, former secrets and what one spec has from another; of [api.Node] the CSILimits, which are
+// how many volumes fit for a while after a driver has refused one, and the StaleMounts, which are what may still be
+// mounted there of evicted claims.
 package ledger

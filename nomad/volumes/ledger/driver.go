@@ -22,10 +22,10 @@ func Learn(tx *state.Txn, plugin, external, driver string) {
 	}
 }
 
-// Renamed takes over to the present name of a plugin's driver all that the state keeps under a former one: whose
-// volumes, attachments and snapshots they are. It is an operator's word, which is refused while the former one has
-// controllers, as then there are two, and while the present one does not run, as then nobody has that name. Nodes may be
-// updated later. What came after the index seen is not meant; 0 is the present one.
+// Renamed moves everything that the state keeps under a former name of a plugin's driver to the present name: the
+// driver of volumes, attachments and snapshots. It is an operator override. It is refused while the former name has
+// controllers, because two drivers exist then, and while the present one does not run, because no driver has that name
+// then. Nodes may be updated later. What came after the index seen is not affected; 0 means the present index.
 func Renamed(tx *state.Txn, plugin, former, present string, seen uint64) error {
 	switch {
 	case former == "" || present == "" || former == present:
