@@ -95,7 +95,7 @@ func (r *Raft) alone() bool {
 // stand makes this server a candidate now, where waiting for another leader makes no sense. When
 // that fails it stands after the heartbeat timeout, as always.
 func (r *Raft) stand() {
-	r.standing.Lock() // told twice, a leader would stand again
+	r.standing.Lock() // a second request would make a leader stand again
 	defer r.standing.Unlock()
 	if r.raft.State() != raft.Follower {
 		return

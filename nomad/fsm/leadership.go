@@ -14,11 +14,11 @@ import (
 // here: only then may it reply for the cluster. It is false while [Raft.Lead] does not run.
 func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader && r.answers() }
 
-// answers reports whether what was committed before the term of the moment is applied here.
+// answers reports whether all entries committed before the current term are applied here.
 func (r *Raft) answers() bool { return r.caughtUp.Load() == r.raft.CurrentTerm() }
 
-// LeaderAddress is the address of the leader, or empty; a server that has just won is none before it
-// has caught up.
+// LeaderAddress returns the address of the leader, or an empty string. A server that has just won the election
+// is not the leader before it has caught up.
 func (r *Raft) LeaderAddress() string {
 	if r.raft.State() == raft.Leader && !r.answers() {
 		return ""

@@ -18,8 +18,8 @@ type lease struct {
 	length time.Duration
 	// turn is held by the caller that asks the majority; it guards since and term.
 	turn chan struct{}
-	// since is when the majority was asked that said yes last, in the term: CLOCK_BOOTTIME, which goes on while the process
-	// is frozen and while the host sleeps.
+	// since is when the last request was sent that a majority confirmed in the term. It is read from CLOCK_BOOTTIME, which
+	// also runs while the process is frozen and while the host sleeps.
 	since time.Duration
 	term  uint64
 	// handing counts the transfers of leadership under way: their receiver is voted for at once.

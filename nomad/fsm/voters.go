@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// configLog is a log that knows which of its entries say who votes: raft tells the newest configuration, not
-// its index.
+// configLog is a log that records which of its entries contain a configuration: raft reports the newest
+// configuration without its index.
 type configLog struct {
 	raft.LogStore
 
@@ -54,7 +54,7 @@ func (c *configLog) StoreLogs(all []*raft.Log) error {
 	return err
 }
 
-// DeleteRange removes entries: old ones, or those of which another leader knows better.
+// DeleteRange removes entries: old ones, or those that conflict with the log of another leader.
 func (c *configLog) DeleteRange(low, high uint64) error {
 	err := c.LogStore.DeleteRange(low, high)
 	if err == nil {
