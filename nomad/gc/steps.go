@@ -18,7 +18,7 @@ type Step struct {
 	Run  func(ctx context.Context, now bool) error
 }
 
-// steps lists all kinds in their order: what is over sets free what comes later.
+// steps lists all kinds in their order: deleting an earlier kind allows the deletion of later ones.
 func (s *Service) steps() []Step {
 	return append([]Step{
 		{"jobs", s.reapJobs},
@@ -72,8 +72,8 @@ func (s *Service) reapJobs(ctx context.Context, now bool) error {
 	return s.reap(ctx, r)
 }
 
-// addJob adds the job with everything of it, or nothing when any of it is newer than the time: a job is over when
-// the last of it is.
+// addJob adds the job with all its evaluations and allocations. It adds nothing when any of these still runs or has
+// changed after the time.
 func (r *Reap) addJob(tx *state.Txn, j *api.Job, before int64) {
 	var evals, allocs []string
 	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
