@@ -128,7 +128,7 @@ func (s *Service) rotate(ctx context.Context) (*api.RootKeyRotateResponse, error
 		return nil, fmt.Errorf("add a root key: %w", err)
 	}
 	s.Log.Info("a new root key is active", "key", key.KeyID)
-	meta := key.RootKeyMeta // without indexes: clients wait for what is newer than those of an answer
+	meta := key.RootKeyMeta // without indexes: clients use the indexes of a response as MinIndex
 	return &api.RootKeyRotateResponse{Key: &meta, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
 }
 
