@@ -86,8 +86,8 @@ func (m *Members) name(ctx context.Context) error {
 	return nil
 }
 
-// meet asks each new server of the region where it belongs, so that the logs of both sides say why a
-// server with another cluster's log stays outside.
+// meet asks each new server of the region for its cluster, so that both sides log why a server with
+// another cluster's log is not added.
 func (m *Members) meet(ctx context.Context) {
 	met := map[string]bool{}
 	for {

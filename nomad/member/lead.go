@@ -146,7 +146,8 @@ func (m *Members) dismiss(ctx context.Context, p *api.RaftServer, how string) er
 	return m.conf.Raft.RemoveServer(ctx, p.ID)
 }
 
-// unwanted reports whether a dead server is to be removed, by request of an operator or by the configuration of the autopilot.
+// unwanted reports whether a dead server is to be removed, because an operator requested it or the autopilot is
+// configured so.
 func (m *Members) unwanted(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +166,7 @@ func (m *Members) lost(id string) bool {
 	return time.Since(since) >= silentFor
 }
 
-// heard forgets that a server was silent or given up.
+// heard clears the records that a server is silent or to be removed.
 func (m *Members) heard(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

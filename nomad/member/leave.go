@@ -58,8 +58,8 @@ func (m *Members) announceLeave(ctx context.Context) error {
 	}
 }
 
-// removed waits until this server is no Raft peer any more. It may never learn of that, since nobody
-// sends it the log from then on.
+// removed waits until this server is no longer a Raft peer, at most removalTimeout. The server may never see the
+// removal, because the leader no longer sends it the log.
 func (m *Members) removed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
 	defer cancel()
