@@ -18,7 +18,7 @@ type Config struct {
 	Raft  fsm.Proposer
 }
 
-// Service answers for namespaces and node pools.
+// Service implements the RPC methods of namespaces and node pools.
 type Service struct {
 	Config
 }
