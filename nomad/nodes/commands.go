@@ -192,8 +192,8 @@ func former(n, old *api.Node) []string {
 	return all[max(0, len(all)-formerKept):]
 }
 
-// assignAgain has a node be told again of the allocations that it runs by an older state, so that it answers what became
-// of them: it has reported their end already, and knows them as they are in that state.
+// assignAgain sends a node its allocations again that run according to an older state, so that the node reports their
+// status again: it has reported their end already, and has them as they are in that state.
 func assignAgain(tx *state.Txn, node string) {
 	for _, a := range slices.Collect(tx.AllocsByNode(node)) {
 		if !a.ClientTerminal() {

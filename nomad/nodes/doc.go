@@ -18,7 +18,7 @@
 // was lost too.
 //
 // A node follows its allocations by a blocking query. The first one names all that it has; after that the
-// highest index and the number of them are enough, as long as the answers come from the same state: its line
+// highest index and the number of them are enough, as long as the responses come from the same state: its line
 // ([state.Txn.Line]) changes with a restore and from server to server, and then all is compared again.
 //
 // Heartbeat deadlines live in the leader's memory only. A new leader gives every node

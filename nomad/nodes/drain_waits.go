@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// drainWaitsAfter is how long a drain waits for volumes before it reports that; drainWaitsEvery is the least time between
-	// two reports.
+	// drainWaitsAfter is how long a drain waits for volumes before it reports that. drainWaitsEvery is the minimum time
+	// between two reports.
 	drainWaitsAfter = 10 * time.Second
 	drainWaitsEvery = time.Minute
 	// drainWaitsShown bounds how many volumes are named.
@@ -69,8 +69,8 @@ func (w drainWaits) reported(id, text string, now time.Time) {
 }
 
 // volumesLeft names, in order, what the node still has of volumes whose users ended there: mounts, storage
-// that is attached (the calls that detach it may go through the node's own plugin), and, of a node that is
-// heard, mounts of claims that were given up.
+// that is attached (the calls that detach it may go through the node's own plugin), and, when the node sends
+// heartbeats, mounts of abandoned claims.
 func volumesLeft(tx *state.Txn, n *api.Node) (list []string) {
 	kept := map[[2]string]bool{}
 	for c := range tx.ClaimsByNode(n.ID) {

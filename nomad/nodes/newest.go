@@ -7,9 +7,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// newest remembers the newest heartbeat of each node that came to this leader. One that comes late, by way of a server that
-// was cut off or frozen, would have a node that has died since be alive for another while. That one was the last which its
-// node sent, nothing can tell.
+// newest records the newest heartbeat of each node that this leader has received. An older heartbeat that arrives late,
+// through a server that was partitioned or frozen, would keep a dead node alive for another interval. A late heartbeat
+// that is the last one of its node cannot be detected.
 type newest struct {
 	mu     sync.Mutex
 	byNode map[string]sequence
@@ -24,7 +24,7 @@ type sequence struct {
 // admit refuses a heartbeat that was sent before another one that was admitted, or before the newest registration, or by
 // another process of the agent than that has registered last: it would have to register. The same one may come twice.
 func (s *newest) admit(n *api.Node, r *api.NodeHeartbeatRequest) error {
-	if n.Process == "" || r.Process == "" { // an agent that says nothing of its process
+	if n.Process == "" || r.Process == "" { // an agent that does not send its process
 		return nil
 	}
 	s.mu.Lock()

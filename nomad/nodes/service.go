@@ -301,7 +301,7 @@ func (s *Service) forget(id string) {
 	}
 }
 
-// answer is the result of a proposed command of this service.
+// answer is the result of a command that this service proposed.
 type answer struct {
 	index    uint64
 	evals    []string

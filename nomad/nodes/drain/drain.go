@@ -8,8 +8,8 @@
 // that run CSI plugins last, when no volume is left. At the deadline all go at once but the plugins:
 // without them volumes would stay on the node indefinitely, and the drain with them.
 //
-// A drain has ended when neither an allocation nor a volume is left on the node: who is told that it is
-// over may switch the machine off. Volumes of allocations that stay, as system jobs may, do not count.
+// A drain has ended when neither an allocation nor a volume is left on the node: operators switch the machine
+// off once the drain has ended. Volumes of allocations that stay, as system jobs may, do not count.
 package drain
 
 import (
@@ -132,8 +132,8 @@ func runsPlugin(a *api.Allocation) bool {
 	return false
 }
 
-// free are those of the services that share no volume which one node may use with batch work: that keeps it here until
-// it ends or the deadline comes, and nobody has it elsewhere before.
+// free returns the services that share no single-node volume with batch allocations. Batch allocations keep their
+// volumes on this node until they end or the deadline comes, so services that share one could not run elsewhere.
 func free(services, batch []*api.Allocation) []*api.Allocation {
 	kept := map[[2]string]bool{}
 	for _, b := range batch {
@@ -151,8 +151,9 @@ func free(services, batch []*api.Allocation) []*api.Allocation {
 	})
 }
 
-// paced returns what may go now without leaving a group with fewer than count - max_parallel healthy
-// allocations, and when to look again because some may be healthy then. No group that is on one node for its volume waits for that.
+// paced returns the allocations that may stop now without leaving a group with fewer than count - max_parallel healthy
+// allocations, and when to check again because more may be healthy then. It does not apply this limit to groups that a
+// volume keeps on one node.
 func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 	type key struct{ namespace, job, group string }
 	budget := map[key]int{}
