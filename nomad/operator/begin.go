@@ -15,8 +15,8 @@ type Begin struct {
 	Autopilot *api.AutopilotConfiguration
 }
 
-// Establish writes the configurations that a new cluster begins with, where nobody has written any. It is for the
-// leader.
+// Establish writes the initial configurations of a new cluster where none is stored yet. Only the leader
+// calls it.
 func (s *Service) Establish(ctx context.Context) error {
 	tx := s.state.Read()
 	var commands []fsm.Command

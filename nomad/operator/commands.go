@@ -11,7 +11,7 @@ import (
 //msgp:limit arrays:1000000 maps:1000000
 
 // SetSchedulerConfig writes the scheduling configuration; with CAS only if the stored one still has
-// the ModifyIndex of Config. It answers whether it wrote.
+// the ModifyIndex of Config. Apply returns whether it wrote.
 type SetSchedulerConfig struct {
 	Config *api.SchedulerConfiguration `msg:",omitempty"`
 	CAS    bool                        `msg:",omitempty"`

@@ -127,7 +127,7 @@ func (s *Service) SetAutopilotConfig(ctx context.Context, r *api.AutopilotConfig
 	return &api.AutopilotConfigWriteResponse{Updated: updated, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
 }
 
-// Health tells how the servers are, as the leader's autopilot sees them.
+// Health returns the health of the servers as the leader's autopilot sees it.
 func (s *Service) Health(context.Context, *api.QueryOptions) (*api.ServerHealthResponse, error) {
 	h := s.members.Health()
 	if h == nil {
@@ -141,7 +141,7 @@ func (s *Service) Regions(context.Context, *api.QueryOptions) (*api.RegionListRe
 	return &api.RegionListResponse{Regions: s.members.Regions()}, nil
 }
 
-// Join joins other servers. What went wrong is part of the answer: some may have been joined.
+// Join joins other servers. The response contains the error, because some servers may have been joined.
 func (s *Service) Join(_ context.Context, r *api.ServerJoinRequest) (*api.ServerJoinResponse, error) {
 	if len(r.Addresses) == 0 {
 		return nil, fault.New(fault.Invalid, "missing address to join")
@@ -154,8 +154,8 @@ func (s *Service) Join(_ context.Context, r *api.ServerJoinRequest) (*api.Server
 	return out, nil
 }
 
-// ForceLeave ejects a failed server from the gossip pool. The leader is told by the operator's own word too: what it
-// hears by gossip proves nothing.
+// ForceLeave ejects a failed server from the gossip pool. It also calls the leader, because the leader does not act on
+// gossip alone.
 func (s *Service) ForceLeave(ctx context.Context, r *api.ServerForceLeaveRequest) (*api.Empty, error) {
 	if r.Name == "" {
 		return nil, fault.New(fault.Invalid, "missing node to force leave")

@@ -29,7 +29,7 @@ type Config struct {
 	ID    string
 	State *state.Store
 	Raft  Raft
-	// NameOf tells the name of a server by its id; nil shows ids.
+	// NameOf returns the name of a server by its id; nil shows ids.
 	NameOf  func(id string) string
 	Members Members
 	Cluster Cluster
@@ -99,7 +99,7 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// Leader tells who leads and who votes, as this server knows it.
+// Leader returns the leader and the voters as this server knows them.
 func (s *Service) Leader(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
 	leader := s.raft.LeaderAddress()
 	voters, settled, err := s.raft.Voters()

@@ -46,7 +46,7 @@ type transfer struct {
 	idle   *time.Timer
 }
 
-// begin makes an empty file that has no name and is gone when it is closed.
+// begin makes an empty unnamed file, which the kernel deletes when it is closed.
 func (t *transfers) begin(dir string) (string, *transfer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Service) makeSnapshot(ctx context.Context, redact bool) (string, error)
 	if err != nil {
 		return "", err
 	}
-	x.idle.Stop() // nobody asks for pieces while it is made
+	x.idle.Stop() // no client reads pieces while the snapshot is made
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	sum := sha256.New()
@@ -196,7 +196,7 @@ func (s *Service) RestoreSnapshot(ctx context.Context, r *api.SnapshotRestoreReq
 	return out, nil
 }
 
-// take adds a piece, and restores the snapshot with the last one; over says that the transfer is.
+// take adds a piece, and restores the snapshot after the last one. It returns over when the transfer has ended.
 func (s *Service) take(ctx context.Context, x *transfer, r *api.SnapshotRestoreRequest) (out *api.SnapshotRestoreResponse, over bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
