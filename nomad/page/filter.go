@@ -180,7 +180,7 @@ func (s scope) selected(selector grammar.Selector) (reflect.Value, error) {
 	return v, nil
 }
 
-// pointed follows pointers and interfaces. The type goes on where the value is nil.
+// pointed follows pointers and interfaces. Below a nil value it follows the type alone.
 func pointed(v reflect.Value, t reflect.Type) (reflect.Value, reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface && v.IsValid() && !v.IsNil() {
 		if v.IsValid() {

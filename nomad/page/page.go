@@ -1,4 +1,4 @@
-// Package page answers lists page by page: it walks the rows of a table from the token of the page on, keeps those that
+// Package page returns lists page by page: it walks the rows of a table from the token of the page on, keeps those that
 // the filter matches, and stops when the page is full.
 package page
 
@@ -60,7 +60,7 @@ func Sorted[T any](rows []T, token func(T) string) func(state.Span) iter.Seq[T] 
 	}
 }
 
-// Read answers a page of a list. It blocks as [rpc.Block] does.
+// Read returns a page of a list. It blocks as [rpc.Block] does.
 func Read[T, R any](ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.QueryMeta, keys []state.Key, list func(*state.Txn) List[T, R]) ([]R, error) {
 	f, err := readFilter(ctx, q.Filter)
 	if err != nil {
