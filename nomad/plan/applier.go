@@ -55,7 +55,7 @@ func (a *Applier) Submit(ctx context.Context, s Submission) (*Outcome, error) {
 		if a.queue.withdraw(t) {
 			return nil, ctx.Err()
 		}
-		ans := <-t.done // it is being committed: the answer comes, and must not be guessed
+		ans := <-t.done // the plan is being committed: wait for the result
 		return ans.outcome, ans.err
 	}
 }

@@ -466,7 +466,7 @@ func amendOf(a *api.Allocation) *Amend {
 	return m
 }
 
-// isNew tells placements from updates: only the state gives a create index.
+// isNew reports whether the allocation is a placement and no update: only the state sets a create index.
 func isNew(a *api.Allocation) bool { return a.CreateIndex == 0 }
 
 // lostOnly and unknownOnly are the client statuses that the servers may decide.

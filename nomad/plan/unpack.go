@@ -151,7 +151,7 @@ func (u *unpacker) decode(into interface {
 ) {
 	rest, err := into.UnmarshalMsg(u.take(u.number()))
 	if err == nil && u.err == nil {
-		err = shape.Check(into) // commands are looked at when they are decoded: this part was packed
+		err = shape.Check(into) // the check of decoded commands does not see packed parts
 	}
 	if err != nil || len(rest) > 0 {
 		u.fail("decode %T, %d bytes left: %v", into, len(rest), err)
@@ -168,7 +168,7 @@ func (u *unpacker) absent() bool {
 	return false
 }
 
-// The least bytes of a port and of a score: memory is taken for no more than there can be.
+// The minimum size in bytes of a port and of a score: they bound the memory that is allocated for a list.
 const portBytes, scoreBytes = 4, 9
 
 func (u *unpacker) resourcesOf() *api.AllocatedResources {
