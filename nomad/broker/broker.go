@@ -17,7 +17,7 @@ import (
 type Config struct {
 	// NackTimeout ends a delivery that is not acknowledged; default 60 s.
 	NackTimeout time.Duration
-	// DeliveryLimit is how often an evaluation is handed out before it is given up; default 3.
+	// DeliveryLimit is how often an evaluation is handed out before it fails; default 3.
 	DeliveryLimit int
 	// FirstDelay and NextDelay are waits before a nacked evaluation is ready again: the first, and what
 	// each further nack adds; defaults 1 s and 20 s.
@@ -336,7 +336,7 @@ func (b *Broker) signal() {
 // Ended signals that TakeEnded has something.
 func (b *Broker) Ended() <-chan struct{} { return b.ended }
 
-// TakeEnded returns the evaluations that were given up and those that were cancelled since the last call.
+// TakeEnded returns the evaluations that failed and those that were cancelled since the last call.
 func (b *Broker) TakeEnded() (failed, cancelled []*api.Evaluation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -3,7 +3,7 @@
 //
 // [Broker]: per kind of job a queue by priority; of one job at most one evaluation is ready or out at
 // a time. A delivery carries a token and ends by Ack, by Nack, or by the nack timeout; after too many
-// deliveries an evaluation is given up. When an evaluation is acked, the best of those that waited for
+// deliveries an evaluation fails. When an evaluation is acked, the best of those that waited for
 // it follows and the others are cancelled: it sees everything that they were made for.
 //
 //	delayed -> waiting (for another of its job) -> ready -> out -> acked
