@@ -40,8 +40,8 @@ func (s *Server) led(h wire.Handler, next serve) serve {
 	}
 }
 
-// read serves a read of the leader. What was read counts only if this server still leads then (led): a leader that was
-// frozen or cut off does not know that another one has gone on without it.
+// read serves a read of the leader. The result is valid only if this server still leads afterwards (led): a leader
+// that was frozen or partitioned does not know that another server leads by now.
 func (s *Server) read(ctx context.Context, req any, next serve) (resp any, led bool, err error) {
 	term := s.config.Raft.Term()
 	resp, err = next(ctx, req)
@@ -81,8 +81,8 @@ func needsLeader(scope wire.Scope, req any) bool {
 	}
 }
 
-// forward has the leader answer. The first server that a call meets holds it for a while when there is
-// no leader, or a new one: next serves it if this server wins.
+// forward sends the call to the leader. The first server that receives the call holds it for a while when there
+// is no leader, or a new one: next serves the call if this server wins the election.
 func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serve) (any, error) {
 	hops := wire.PeerOf(ctx).Hops + 1
 	if hops > hopsMax {
@@ -119,8 +119,8 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 	}
 }
 
-// toLeader tries once. Again says that another try does no harm: nothing was sent, or it was refused,
-// or it is a read.
+// toLeader makes one attempt. It returns again when another attempt is safe: nothing was sent, the call was
+// refused, or it is a read.
 func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any, address string) (resp any, again bool, err error) {
 	if address == "" {
 		return nil, true, fault.New(fault.NotLeader, "No cluster leader")
@@ -140,7 +140,7 @@ func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any, address 
 	return resp, false, nil
 }
 
-// itself serves a read of which the answer is too large to be sent, from a state as new as that of the leader that said so.
+// itself serves a read whose response is too large to be sent, from a state at least as new as the leader's.
 func (s *Server) itself(ctx context.Context, req any, next serve, address string, tooLarge error) (any, error) {
 	conn, err := s.peers.to("", address)
 	if err != nil {
@@ -164,8 +164,8 @@ func ready(ctx context.Context, conn *wire.Conn) error {
 	return conn.Ready(ctx)
 }
 
-// watch drops the connection to a leader when another one leads: calls that it will not answer any
-// more, as when its host lost power, end then and not minutes later.
+// watch drops the connection to a leader when another one leads: calls that the old leader will not reply to,
+// for example because its host lost power, then end at once and not minutes later.
 func (s *Server) watch(ctx context.Context) {
 	last := ""
 	for retry.Sleep(ctx, pauseMax) {
