@@ -20,13 +20,13 @@ type Config struct {
 	Name, Region, Datacenter, Version string
 	// Dir keeps the log, snapshots and the server's identity; empty keeps everything in memory.
 	Dir string
-	// Bind is the address of the RPC port, Advertise what others are told; empty means the bound one.
+	// Bind is the address of the RPC port, Advertise the address sent to other agents; empty means the bound one.
 	Bind, Advertise string
 	// Workers is how many evaluations are processed at once; 0 means a default, a negative number none.
 	Workers int
 	// Schedulers are the types of jobs whose evaluations this server processes; none means all.
 	Schedulers []string
-	// Rejections says what happens to nodes that plans are rejected on again and again.
+	// Rejections configures what happens to nodes on which plans are rejected repeatedly.
 	Rejections  plan.Rejections
 	JobVersions int
 	Heartbeat   nodes.Heartbeat
@@ -48,7 +48,7 @@ type Config struct {
 
 // Gossip is how a server finds others.
 type Gossip struct {
-	// Bind is the gossip address, Advertise what others are told; empty means the bound one.
+	// Bind is the gossip address, Advertise the address sent to other servers; empty means the bound one.
 	Bind, Advertise string
 	// Expect is how many servers make a new cluster together: 1 is one of its own, 0 waits to be taken in.
 	Expect int

@@ -96,7 +96,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// identity reads or makes the id that names this server for ever.
+// identity reads or makes the permanent id of this server.
 func identity(dir string) (string, error) {
 	if dir == "" {
 		return uuid.NewString(), nil
