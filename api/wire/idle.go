@@ -17,7 +17,7 @@ type idleConn struct {
 	early []byte // the watcher's until done is closed
 }
 
-// newIdle watches the connection until it is woken; gone is called once when the connection has ended.
+// newIdle watches the connection until it is woken; it calls gone once when the connection has ended.
 func newIdle(conn net.Conn, gone func()) *idleConn {
 	p := &idleConn{watchedConn: newWatched(conn, gone), done: make(chan struct{})}
 	go p.watch()
