@@ -8,7 +8,7 @@ import (
 )
 
 // Process is the user and system time of all threads of this process, garbage collection included; 0 where the
-// system does not say.
+// system does not report it.
 func Process() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -41,8 +41,8 @@ func Loop(t T, kind string) (device string) {
 		t.Skipf("no loop device: %v", err)
 	}
 	device = strings.TrimSpace(string(out))
-	// Let it have more dirty pages than a device that nobody knows yet. The device stays when it is let go of, and all of
-	// them together have no more than 100.
+	// Allow it more dirty pages than a new device gets. The device remains after it is detached, and the ratios of all
+	// devices add up to at most 100.
 	share := "/sys/block/" + filepath.Base(device) + "/bdi/min_ratio"
 	if err := os.WriteFile(share, []byte("90"), 0); err != nil {
 		t.Logf("the device gets no share of the dirty pages: %v", err)
@@ -56,8 +56,8 @@ func Loop(t T, kind string) (device string) {
 	return device
 }
 
-// Elsewhere makes another device of the file behind a loop device, as another host has it: what is left on this one of the file
-// system that was mounted before is not seen. XFS has to be mounted with nouuid there.
+// Elsewhere attaches the file behind a loop device as another device, as another host does: the page cache of the first
+// device is not visible there. XFS has to be mounted with nouuid on the new device.
 func Elsewhere(t T, device string) (other string) {
 	t.Helper()
 	image, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")
@@ -77,8 +77,8 @@ func Elsewhere(t T, device string) (other string) {
 	return other
 }
 
-// KeptDirty is how many MiB this host keeps in the page cache before it begins to write them back, with room for others.
-// Where that is too little to tell anything the test is skipped.
+// KeptDirty returns how many MiB this host keeps in the page cache before it begins to write them back, less a margin for
+// other processes. It skips the test when that is too little for a measurement.
 func KeptDirty(t T) int64 {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/vmstat")

@@ -96,8 +96,8 @@ func Read(path string) ([]byte, error) {
 		}
 		size, _ := copySize(raw)
 		newest, at, both := newestCopy(raw, size)
-		// The copies are not read at one moment. Where one is not whole, somebody may write it, and may have written the
-		// other one since that was read, unless nothing has changed between two reads.
+		// The copies are not read atomically. When one is not whole, another process may be writing it, and may have written
+		// the other copy after it was read, unless two reads return the same bytes.
 		if same := bytes.Equal(raw, before); at >= 0 && (both || same) {
 			return newest.content, nil
 		} else if same {
@@ -123,7 +123,7 @@ type contentCopy struct {
 	content []byte
 }
 
-// newestCopy returns the newest whole copy and its place, 0 or 1; -1 means that there is none. both tells that both are whole.
+// newestCopy returns the newest whole copy and its place: 0, 1, or -1 when there is none. both is set when both are whole.
 func newestCopy(raw []byte, size int) (newest contentCopy, at int, both bool) {
 	at = -1
 	whole := 0

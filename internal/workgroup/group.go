@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// EndWait is for how long an end waits for what is under way. What goes on after that hangs in the kernel, for contexts end
-// everything else.
+// EndWait bounds how long [Group.Wait] waits for running work. Work that still runs then hangs in the kernel: contexts end
+// all other work.
 const EndWait = 30 * time.Second
 
 // Group is work under way, by name. The zero value is ready.
