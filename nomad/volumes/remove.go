@@ -251,7 +251,7 @@ func holds(tx *state.Txn, w *commands.WriteOff) bool {
 	return false
 }
 
-// stuck is why a volume that nobody uses on the node is still not detached.
+// stuck returns why a volume that is not in use on the node is still not detached.
 func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	if a == nil || a.State != api.AttachmentUnpublishing || a.LastError == "" {

@@ -67,7 +67,7 @@ func (s *Service) specSecrets(specs []*api.VolumeSpec, ns string) (all []map[str
 	return all
 }
 
-// claimSecrets are those that the driver was called with for a claim, also when its volume is gone.
+// claimSecrets returns those that the driver was called with for a claim, also when its volume was removed.
 func (s *Service) claimSecrets(h ledger.Hold) []map[string]string {
 	tx := s.state.Read()
 	c := tx.Claim(h.Namespace, h.VolumeID, h.AllocID, h.Use)

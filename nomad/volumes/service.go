@@ -49,13 +49,13 @@ type Drivers interface {
 type Outcomes interface {
 	// Refusal is the final error that ended the operation of a volume, once; nil when it is not known here.
 	Refusal(namespace, id string, operation uint64) error
-	// Snapshot is the answer to a snapshot's intent, as the state has it.
+	// Snapshot returns the result of a snapshot's intent, as the state has it.
 	Snapshot(ctx context.Context, i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool)
-	// Kept is why a snapshot that was given up was not deleted, once; nil when that is not known here.
+	// Kept returns why an abandoned snapshot was not deleted, once; nil when that is not known here.
 	Kept(i *api.SnapshotIntent) error
 }
 
-// patience is how long a caller waits when the configuration says nothing.
+// patience is how long a caller waits by default.
 const patience = 10 * time.Second
 
 // Service serves the requests on volumes, snapshots and plugins.

@@ -124,7 +124,7 @@ func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	defer cancel()
 	err = state.Until(patient, s.state, []state.Key{state.TableKey(state.TableSnapshots)}, func(tx *state.Txn) bool {
 		if open = tx.SnapshotIntent(given.PluginID, given.Name, false); open != nil {
-			return !open.Unwanted // somebody wants it again
+			return !open.Unwanted // a user wants it again
 		}
 		open = commands.Leaving(tx, given.PluginID, given.Name)
 		return open == nil
@@ -144,7 +144,7 @@ func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
 }
 
-// forgetSnapshot forgets what is intended with a snapshot, and says what may be left of it.
+// forgetSnapshot forgets what is intended with a snapshot, and returns what may be left of it.
 func (s *Service) forgetSnapshot(ctx context.Context, c *commands.GiveUpSnapshot) (*api.SnapshotDeleteResponse, error) {
 	res, err := s.raft.Propose(ctx, c)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) forgetSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	return &api.SnapshotDeleteResponse{Warnings: strings.Join(left, "\n"), WriteMeta: api.WriteMeta{Index: res.Index}}, nil
 }
 
-// leftOf says what may be at the provider for an intent that is forgotten.
+// leftOf returns what may be at the provider for an intent that is forgotten.
 func leftOf(i *api.SnapshotIntent) string {
 	switch {
 	case i.Delete:
@@ -201,8 +201,8 @@ func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest)
 	return list, nil
 }
 
-// intend writes an intent and waits for the driver's answer. While its calls fail, or the snapshot is not ready
-// to use, it waits for Patience; the leader goes on trying.
+// intend writes an intent and waits for the driver's reply. While its calls fail, or the snapshot is not ready to use,
+// it waits for Patience; the leader keeps trying.
 func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snapshot, error) {
 	res, err := s.raft.Propose(ctx, &commands.IntendSnapshot{Intent: i})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
-// underWay lists the snapshots of a plugin, or of one of its volumes where external is given, that are being made or
-// deleted, each with the command that ends it. What was forgotten is in nobody's way, and left out.
+// underWay lists the snapshots of a plugin, or of one of its volumes where external is given, that are being created
+// or deleted, each with the command that ends it. Forgotten intents block nothing and are left out.
 func underWay(tx *state.Txn, plugin, external string) (list []*api.SnapshotUnderWay) {
 	for i := range tx.SnapshotIntents() {
 		if i.PluginID != plugin || i.Forgotten || external != "" && i.ExternalID != external {

@@ -36,8 +36,8 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 }
 
 // validated asks the plugin about a volume before it is registered, and before it is to be used in a way that the
-// plugin has not been asked about. A plugin may leave it open: then it says why it has not confirmed it. by is the name of
-// the driver that has answered.
+// plugin has not been asked about. If the plugin does not confirm it, open is the reason. by is the name of the driver
+// that has replied.
 func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open, by string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
@@ -63,7 +63,7 @@ func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.Volu
 	return "", out.Provider, nil
 }
 
-// answered refuses a new volume of a plugin of which no instance runs: nobody could say whether it exists.
+// answered refuses a new volume of a plugin of which no instance runs, because its existence cannot be checked.
 func answered(tx *state.Txn, spec *api.VolumeSpec) error {
 	p := pluginview.Of(tx, spec.PluginID)
 	if p != nil && p.ControllersHealthy+p.NodesHealthy > 0 {

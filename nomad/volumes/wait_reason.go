@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
+// waitsFor returns why a claim is not ready yet. The text changes with the rows and not with time.
 func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	c := tx.Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	switch {
@@ -47,13 +47,13 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	return ledger.Next(tx, c)
 }
 
-// stillAttached tells of an attachment that a claim waits for the end of.
+// stillAttached describes an attachment whose end a claim waits for.
 func stillAttached(tx *state.Txn, c *api.VolumeClaim, a *api.VolumeAttachment) string {
 	return fmt.Sprintf("it is still attached to node %s, %s; `%s` asserts that it is not",
 		a.NodeID, cmp.Or(failing(a), string(a.State)), ledger.DetachByForce(tx, c, a.NodeID))
 }
 
-// waitsBehind tells of the claim that another one waits for.
+// waitsBehind describes the claim that another one waits for.
 func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
 	for held := range tx.ClaimsByExternal(c.PluginID, c.ExternalID) {
 		if held.AllocID != c.Predecessor {

@@ -35,8 +35,8 @@ func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*
 	return s.written(specs, index), nil
 }
 
-// Create creates volumes at their provider, one after the other, and waits for the driver's answers.
-// A volume that is known already is updated as by Register.
+// Create creates volumes at their provider, one after the other, and waits for the driver's replies. A volume that is
+// known already is updated as by Register.
 func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.VolumeWriteResponse, error) {
 	specs, err := s.checked(r.Volumes, r.Namespace)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Service) written(specs []*api.VolumeSpec, index uint64) *api.VolumeWrit
 	return out
 }
 
-// twins warns of volumes that another plugin of the same driver calls the same: volumes are told apart by plugin, so
+// twins warns of volumes that another plugin of the same driver calls the same: volumes are identified by plugin, so
 // that two writers are kept apart only within one.
 func twins(tx *state.Txn, v *api.Volume) (warnings []string) {
 	own := pluginview.Of(tx, v.PluginID)

@@ -21,7 +21,7 @@ type External struct {
 	Undoing     []*api.Volume
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
-	// WrittenOff is what an operator has ended and its driver has not: it is in nobody's way.
+	// WrittenOff is what an operator has ended and the driver has not. It blocks no other use.
 	WrittenOff []*api.VolumeAttachment
 	// Snapshots are those of it that are being made.
 	Snapshots []*api.SnapshotIntent
@@ -158,8 +158,8 @@ func Inherit(tx *state.Txn, v *api.Volume) {
 	}
 }
 
-// Grown gives a volume that was just made what the state knows of its growth by other specs: that is newer than the
-// driver's answer to a creation, and a volume never shrinks.
+// Grown gives a volume that was just created what the state knows of its growth by other specs: that is newer than the
+// driver's reply to a creation, and a volume never shrinks.
 func Grown(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
 	for _, o := range ExternalOf(tx, v).Specs {
@@ -181,7 +181,7 @@ func inherit(to, from *api.Volume) {
 	}
 }
 
-// Detached says how an attachment that stays in the way is ended.
+// Detached describes how an attachment that blocks another use is ended.
 func Detached(v *api.Volume, a *api.VolumeAttachment) string {
 	return fmt.Sprintf("`%s` asserts that it is not", commandtext.DetachByForce(v.Namespace, v.ID, a.NodeID))
 }
@@ -198,7 +198,7 @@ func Stopping(tx *state.Txn, c *api.VolumeClaim) bool {
 	return a != nil && a.ServerTerminal() && a.ClientStatus == api.AllocClientStatusRunning && !Away(tx.Node(c.NodeID))
 }
 
-// Next says what a claim waits for.
+// Next describes what a claim waits for.
 func Next(tx *state.Txn, c *api.VolumeClaim) string { return claim.Next(c, holding(tx, c)) }
 
 func holding(tx *state.Txn, c *api.VolumeClaim) claim.Holding {

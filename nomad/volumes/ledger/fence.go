@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// controllers is what is known of the controllers of a plugin. While no node reports the plugin it is taken for one
+// controllers is what is known of the controllers of a plugin. While no node reports the plugin it is treated as one
 // that attaches.
 func controllers(tx *state.Txn, plugin string) claim.Controllers {
 	c := claim.ControllersOf(tx.NodesByPlugin(plugin), plugin)
@@ -25,14 +25,14 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 // Attaches reports whether a plugin attaches volumes as far as nodes have said, or may.
 func Attaches(tx *state.Txn, plugin string) bool { return controllers(tx, plugin).Attach }
 
-// guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of
-// a lease, or both. Nothing that the plugin or a spec says later changes it. A volume whose second user could do
-// harm always has one of them: while it is not known whether its storage detaches it has a lease too, which costs
-// nothing when it was not needed. Where the attach turns out to be needless, see [PublishNeedless].
+// guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of a
+// lease, or both. No later change of the plugin or a spec alters it. A volume whose second user could do harm always
+// has one of them: while it is not known whether its storage detaches it has a lease too, which costs nothing when it
+// was not needed. Where the attach turns out to be needless, see [PublishNeedless].
 func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	by := controllers(tx, v.PluginID)
 	c.Attach = by.Attach
-	for range tx.AttachmentsOf(c.PluginID, c.ExternalID) { // its detach would be felt, whatever the plugin says now
+	for range tx.AttachmentsOf(c.PluginID, c.ExternalID) { // its detach has an effect, whatever the plugin reports now
 		c.Attach = true
 		break
 	}

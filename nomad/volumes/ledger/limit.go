@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// LearnLimit notes until when no more of the plugin's volumes are placed on the node than it has beside the
-// external volume that the driver refused for its limit.
+// LearnLimit records until when the node gets no more of the plugin's volumes than it has, not counting the external
+// volume that the driver refused for its limit.
 func LearnLimit(tx *state.Txn, plugin, external, node string, until int64) {
 	n := tx.Node(node)
 	if n == nil {
@@ -29,7 +29,7 @@ func LiftLimit(tx *state.Txn, plugin, node string) {
 	}
 }
 
-// ExpireLimits forgets the limits of nodes whose time is over.
+// ExpireLimits forgets the expired limits of nodes.
 func ExpireLimits(tx *state.Txn) {
 	var over []*api.Node
 	for n := range tx.Nodes() {

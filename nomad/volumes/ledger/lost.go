@@ -9,7 +9,7 @@ import (
 // LimitExpiry is for how long a volume limit that a driver reported is believed.
 const LimitExpiry = 5 * time.Minute
 
-// Lost reports whether nobody knows what happens on the node.
+// Lost reports whether the state of the node is unknown.
 func Lost(n *api.Node) bool { return n == nil || n.Status == api.NodeStatusDown }
 
 // Away reports whether nothing is heard of the node: it is lost, or disconnected for as long as some of its allocations

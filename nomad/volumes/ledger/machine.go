@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// StaleFor is what keeps the claim from its node because it may still be mounted there for one that was given up, and
-// why in words; nil when nothing does. An attach reaches the whole machine: for it the mounts of other nodes count that
-// the driver calls by the same id, unless they were made in another boot. A machine whose agent lost its data directory
-// is such a node, and its tasks of before may run.
+// StaleFor returns what keeps the claim from its node because it may still be mounted there for an evicted one, and
+// the reason as text; nil when nothing does. An attach reaches the whole machine: for it the mounts of other nodes
+// count that the driver calls by the same id, unless they were made in another boot. A machine whose agent lost its
+// data directory is such a node, and its previous tasks may run.
 func StaleFor(tx *state.Txn, c *api.VolumeClaim) (*api.StaleMount, string) {
 	n := tx.Node(c.NodeID)
 	if n == nil {
@@ -54,14 +54,14 @@ func Awaited(tx *state.Txn, n *api.Node, leaves func(*api.Node) bool) bool {
 	return false
 }
 
-// Purged lets those go on who waited for what the node had mounted, after its row is gone.
+// Purged lets claims continue that waited for what the node had mounted, after its row is removed.
 func Purged(tx *state.Txn, n *api.Node) {
 	for _, m := range n.StaleMounts {
 		Standard().settle(tx, m.PluginID, m.ExternalID)
 	}
 }
 
-// Located adds the driver's id of the machine to mounts of the node that lack it, where its plugin tells it.
+// Located adds the driver's id of the machine to mounts of the node that lack it, where its plugin reports it.
 func Located(tx *state.Txn, n *api.Node) {
 	for i, m := range n.StaleMounts {
 		if id := claim.ProviderNode(n, m.PluginID); m.ProviderNodeID == "" && id != "" {

@@ -18,8 +18,8 @@ func canReadOnly(tx *state.Txn, plugin string) bool {
 	return false
 }
 
-// Drivers lists the names of the drivers whose healthy controllers the plugin has, in order; "" is one that has not told
-// its name.
+// Drivers lists the names of the drivers whose healthy controllers the plugin has, in order; "" is one that has not
+// reported its name.
 func Drivers(tx *state.Txn, plugin string) (names []string) {
 	for n := range tx.NodesByController(plugin) {
 		if n.HealthyController(plugin) == nil {
@@ -33,9 +33,9 @@ func Drivers(tx *state.Txn, plugin string) (names []string) {
 	return names
 }
 
-// Strangers tells whose the volume of a claim is, empty where that is not known, and the names of other drivers that nodes
-// report controllers of, in order. A node plugin of such a name is of another driver; of a name that no controller has it may
-// be the other half of the volume's own.
+// Strangers returns the driver of a claim's volume, "" where that is not known, and the names of other drivers that
+// nodes report controllers of, in order. A node plugin of such a name is of another driver; of a name that no
+// controller has it may be the other half of the volume's own.
 func Strangers(tx *state.Txn, c *api.VolumeClaim, v *api.Volume) (driver string, others []string) {
 	driver = v.Provision.Provider
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.Provider != "" {
@@ -62,8 +62,8 @@ func Provider(tx *state.Txn, plugin string) string {
 	return ""
 }
 
-// Foreign is the name of a driver other than the given one whose healthy controllers the plugin has, so that a call may
-// reach it; "" when there is none, or when no driver is given. The first by name is told of several.
+// Foreign is the name of a driver other than the given one whose healthy controllers the plugin has, so that a call
+// may reach it; "" when there is none, or when no driver is given. Of several it is the first by name.
 func Foreign(tx *state.Txn, plugin, provider string) string {
 	name := ""
 	for n := range tx.NodesByController(plugin) {

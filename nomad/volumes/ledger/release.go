@@ -31,8 +31,8 @@ const (
 	ByPolicy   = "policy"
 )
 
-// AllocChanged lets the claims of an allocation that is over, or should be, follow it: what cannot
-// be mounted yet is given back at once, what may be mounted waits for the node's report.
+// AllocChanged moves the claims of an allocation that has ended, or should end: what cannot be mounted yet is released
+// at once, what may be mounted waits for the node's report.
 func AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 	return Standard().AllocChanged(tx, alloc)
 }
@@ -87,7 +87,7 @@ func MountWaits(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
 	return Standard().ReleaseFailed(tx, h, reason, nextRetry)
 }
 
-// Evict moves a claim to unmounted without the node's word; proof and by say on whose.
+// Evict moves a claim to unmounted without the node's report; proof and by record the reason and its source.
 func Evict(tx *state.Txn, h Hold, proof, by string) error { return Standard().Evict(tx, h, proof, by) }
 
 // Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not. mounts are those
@@ -116,7 +116,7 @@ func (r Rules) AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 	return r.over(tx, slices.Collect(tx.ClaimsByAlloc(alloc.ID)))
 }
 
-// over moves claims whose allocation is over, or should be.
+// over moves claims whose allocation has ended, or should end.
 func (r Rules) over(tx *state.Txn, claims []*api.VolumeClaim) error {
 	for _, known := range claims {
 		// Settling one claim may have changed the next: it may be of the same external volume.
@@ -227,7 +227,7 @@ func (r Rules) Evict(tx *state.Txn, h Hold, proof, by string) error {
 	return r.unmounted(tx, c, word{proof, by, ""})
 }
 
-// word is why a volume is taken for unused on its node.
+// word is why a volume is treated as unused on its node.
 type word struct{ proof, by, reason string }
 
 func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
@@ -241,7 +241,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 	if to != "" && c.State != api.ClaimTaken {
 		next := *HoldOf(c).claim(tx)
 		next.Proof, next.By, next.Reason = w.proof, w.by, w.reason
-		// After a boot nothing of before is mounted, which is as good as the node's word.
+		// A reboot removes all previous mounts, which is as good as the node's report.
 		next.Presumed = w.proof != ProofReleased && w.by != ByBoot
 		tx.PutClaim(&next)
 		if next.Presumed {
@@ -257,13 +257,13 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 	return nil
 }
 
-// cutOff reports whether the detach that follows cuts the node of a claim off, whoever gave it up and whatever others may
-// do with the volume.
+// cutOff reports whether the detach that follows cuts the node of a claim off, whoever evicted it and whatever others
+// may do with the volume.
 func cutOff(tx *state.Txn, c *api.VolumeClaim) bool {
 	return c.Attach && !claim.NeverAttached(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))
 }
 
-// confirmed records that a node which was given up has unmounted after all.
+// confirmed records that a node with an evicted claim has unmounted after all.
 func (r Rules) confirmed(tx *state.Txn, c *api.VolumeClaim) error {
 	next := *c
 	next.Presumed, next.Proof, next.By = false, ProofReleased, ByNode
@@ -272,8 +272,8 @@ func (r Rules) confirmed(tx *state.Txn, c *api.VolumeClaim) error {
 	return nil
 }
 
-// weaker reports whether a proof says less than the recorded one: the claims of a node may have
-// ended in different ways.
+// weaker reports whether a proof is weaker than the recorded one: the claims of a node may have ended in different
+// ways.
 func weaker(proof, recorded string) bool {
 	order := []string{"", ProofReleased, ProofFenced, ProofAssumed}
 	return slices.Index(order, proof) > slices.Index(order, recorded)

@@ -273,7 +273,7 @@ func Reported(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) 
 		mounted[e], touched[e] = mounted[e] || m != nil, true
 		correct(tx, c, m)
 	}
-	adopt(tx, node, func(m *api.StaleMount) bool { // what was noted before is in nobody's way but where nothing proves that
+	adopt(tx, node, func(m *api.StaleMount) bool { // previous records block no use except where they have no proof
 		return (m.Shared || m.Since == tx.Now().UnixNano()) && slices.ContainsFunc(mounts, Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}.stale)
 	}, touched)
 	for _, a := range slices.Collect(tx.AttachmentsByNode(node)) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Secrets lists the sets of secrets to call the driver with for an attachment: those of the specs as they are now,
-// those of before their last change, and those that were recorded when the last spec went. Each set is there once;
-// there is at least one, which may be empty.
+// those from before their last change, and those that were recorded when the last spec was removed. Each set is there
+// once; there is at least one, which may be empty.
 func Secrets(tx *state.Txn, a *api.VolumeAttachment) (sets []map[string]string) {
 	var former []map[string]string
 	for _, v := range Gather(tx, a.PluginID, a.ExternalID).Specs {
@@ -37,7 +37,7 @@ func withSecrets(sets []map[string]string, s map[string]string) []map[string]str
 	return append(sets, s)
 }
 
-// KeepFormer keeps the secrets of before a change for as long as something is attached or claimed with them.
+// KeepFormer keeps the secrets from before a change for as long as something is attached or claimed with them.
 func KeepFormer(tx *state.Txn, old, next *api.Volume) {
 	if e := ExternalOf(tx, old); len(old.Secrets) == 0 || maps.Equal(old.Secrets, next.Secrets) || len(e.Claims)+len(e.Attachments)+len(e.WrittenOff) == 0 {
 		return

@@ -34,8 +34,8 @@ func Read(tx *state.Txn, plugin, external string) claim.Book {
 	}
 }
 
-// movedNodes lists the nodes on which claims are about to use the volume and whose plugin tells another id now than the
-// one that it was attached by: the agent runs on another machine.
+// movedNodes lists the nodes on which claims are about to use the volume and whose plugin reports another id now than
+// the one that it was attached by: the agent runs on another machine.
 func movedNodes(tx *state.Txn, claims []*api.VolumeClaim, attachments []*api.VolumeAttachment) map[string]bool {
 	var begins, moved map[string]bool
 	for _, c := range claims {
@@ -134,9 +134,9 @@ func fresh[T any](before, after []*T) (rows []*T) {
 	return rows
 }
 
-// intent completes a new attachment with what the driver needs, now and to undo it. One without the driver's id of
-// the node was never called: that comes with the entry before the call ([Prepare]) while no healthy controller says
-// that it attaches, so that what was not called needs no controller to undo.
+// intent completes a new attachment with what the driver needs, now and to undo it. One without the driver's id of the
+// node was never called. While no healthy controller reports that it attaches, that id comes with the entry before the
+// call ([Prepare]), so that an attachment without a call needs no controller to undo.
 func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *api.VolumeAttachment {
 	next := *a
 	of := ""
@@ -160,14 +160,14 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 	return &next
 }
 
-// several reports whether the plugin has healthy controllers of several drivers, so that nobody is asked to attach what is of
-// an unknown one.
+// several reports whether the plugin has healthy controllers of several drivers. Then no driver is called to attach a
+// volume whose driver is unknown.
 func several(tx *state.Txn, plugin string) bool {
 	return len(Drivers(tx, plugin)) > 1
 }
 
-// readerOnly reports that nobody may ever write the volume by this spec, so that attaching it read-only is in no
-// later user's way.
+// readerOnly reports whether no user may ever write the volume by this spec, so that attaching it read-only blocks no
+// later user.
 func readerOnly(v *api.Volume) bool {
 	return !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !c.AccessMode.ReadOnly() })
 }

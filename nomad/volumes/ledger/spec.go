@@ -36,8 +36,8 @@ func DetachByForce(tx *state.Txn, c *api.VolumeClaim, node string) string {
 	return commandtext.DetachByForce(c.Namespace, c.VolumeID, node)
 }
 
-// LossPolicy says what frees a volume of a claim from a node that is lost, and after which time its storage does: as its
-// volume says now, else as it said last.
+// LossPolicy returns what releases a volume of a claim from a lost node, and after which time its storage does: as its
+// volume's spec defines it, else as it was last recorded.
 func LossPolicy(tx *state.Txn, c *api.VolumeClaim) (onNodeLoss string, fenceAfter time.Duration) {
 	if v := SpecOf(tx, c); v != nil {
 		return v.OnNodeLoss, v.FenceAfter
@@ -45,12 +45,12 @@ func LossPolicy(tx *state.Txn, c *api.VolumeClaim) (onNodeLoss string, fenceAfte
 	return c.OnNodeLoss, c.FenceAfter
 }
 
-// policed records on a claim what its volume says about the loss of a node.
+// policed copies the volume's policy for the loss of a node to a claim.
 func policed(tx *state.Txn, c *api.VolumeClaim, v *api.Volume) {
 	c.OnNodeLoss, c.FenceAfter = v.OnNodeLoss, v.FenceAfter
 }
 
-// LeavePolicy leaves to the claims of a volume what it says about the loss of a node. It is called before the volume is
+// LeavePolicy copies a volume's policy for the loss of a node to its claims. It is called before the volume is
 // forgotten.
 func LeavePolicy(tx *state.Txn, v *api.Volume) {
 	for _, c := range ClaimsOf(tx, v) {

@@ -25,8 +25,8 @@ func Unclean(tx *state.Txn, n *api.Node) bool {
 	return false
 }
 
-// staleNodes lists the nodes on which claims are about to use the volume while it may be mounted there for
-// one that was given up.
+// staleNodes lists the nodes on which claims are about to use the volume while it may be mounted there for an evicted
+// one.
 func staleNodes(tx *state.Txn, claims []*api.VolumeClaim, plugin, external string) map[string]bool {
 	var stale map[string]bool
 	if !staleSomewhere(tx, plugin, external) {
@@ -50,7 +50,7 @@ func staleSomewhere(tx *state.Txn, plugin, external string) bool {
 	return false
 }
 
-// StaleMount is what the node may still have mounted of a claim that was given up; nil when there is none.
+// StaleMount is what the node may still have mounted of an evicted claim; nil when there is none.
 func StaleMount(tx *state.Txn, h Hold) *api.StaleMount {
 	n := tx.Node(h.NodeID)
 	if n == nil {
@@ -71,8 +71,8 @@ func holdOf(m *api.StaleMount, node string) Hold {
 	return Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}
 }
 
-// givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for. shared says
-// that nothing proves anything, and that nobody minds.
+// givenUp records what the node of the claim may still have mounted. A node that is purged is not waited for. shared
+// means that there is no proof, and that none is needed.
 func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
 	old := tx.Node(c.NodeID)
 	if old == nil {
@@ -87,8 +87,8 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
 	tx.PutNode(&n)
 }
 
-// Unclaimed is what of the mounts that a node brings is of no claim: the servers had forgotten the node, and
-// nobody asked it to unmount.
+// Unclaimed lists the mounts that a node brings and that belong to no claim: the servers had forgotten the node, and
+// no server asked it to unmount.
 func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
 	for _, m := range n.StaleMounts {
 		if c := held(tx, n.ID, m); c == nil || c.State == api.ClaimUnmounted {
@@ -98,8 +98,8 @@ func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
 	return stale
 }
 
-// Unexplained is what a node that is known may have mounted: what was noted before, and what it brings that is of
-// no claim, and of none that is remembered. The servers may have gone back to an older snapshot.
+// Unexplained lists what a known node may have mounted: what was recorded before, and what it brings that is of no
+// claim, and of none that is remembered. The servers may have been restored to an older snapshot.
 func Unexplained(tx *state.Txn, n *api.Node, noted []*api.StaleMount) []*api.StaleMount {
 	stale := slices.Clone(noted)
 	known := make(map[Hold]bool, len(noted))
@@ -140,7 +140,7 @@ func unclaimed(tx *state.Txn, m *api.StaleMount) *api.StaleMount {
 	return &next
 }
 
-// cleaned forgets those stale mounts of the node that are gone, and settles their volumes.
+// cleaned forgets those stale mounts of the node for which gone returns true, and settles their volumes.
 func (r Rules) cleaned(tx *state.Txn, node string, gone func(*api.StaleMount) bool) (any bool) {
 	old := tx.Node(node)
 	if old == nil || !slices.ContainsFunc(old.StaleMounts, gone) {

@@ -17,7 +17,7 @@ func Check(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error
 	return Standard().Check(tx, alloc, stopping)
 }
 
-// Beside is [Check] beside the claims that the plan takes for other allocations first, and answers those of this one.
+// Beside is [Check] with the claims that the plan takes for other allocations first, and returns those of this one.
 func Beside(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool, others []*api.VolumeClaim) ([]*api.VolumeClaim, error) {
 	return Standard().claims(tx, alloc, stopping, others)
 }
@@ -49,8 +49,8 @@ func (r Rules) Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bo
 	return nil
 }
 
-// claims judges all uses, beside the claims of others, before any of them is written. Claims that are there already
-// are left out.
+// claims checks all uses, together with the claims of others, before any of them is written. Existing claims are left
+// out.
 func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool, others []*api.VolumeClaim) (claims []*api.VolumeClaim, err error) {
 	uses := alloc.VolumeUses()
 	all := slices.Clip(others)
@@ -72,7 +72,7 @@ func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]
 	return claims, nil
 }
 
-// judge makes the claim of one use, beside those that are taken with it.
+// judge creates the claim of one use, together with those that are taken with it.
 func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, beside []*api.VolumeClaim, stopping map[string]bool) (*api.VolumeClaim, error) {
 	v := tx.Volume(alloc.Namespace, u.VolumeID)
 	if v == nil {
@@ -110,8 +110,8 @@ func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, bes
 	return c, nil
 }
 
-// onNode says why the node cannot serve the volume, beside what it has and the claims that are taken with it. The
-// scheduler has checked the same, on its snapshot: two plans may have filled the node.
+// onNode returns why the node cannot serve the volume in addition to what it has and the claims that are taken with
+// it. The scheduler has checked the same, on its snapshot: two plans may have filled the node.
 func onNode(tx *state.Txn, v *api.Volume, node string, beside []*api.VolumeClaim) string {
 	n := tx.Node(node)
 	if n == nil {

@@ -25,7 +25,7 @@ func (w Assertion) later(created uint64) error {
 	return fault.New(fault.Conflict, "volume %q of plugin %q is used on node %s again: look at it, and ask again", w.ExternalID, w.PluginID, w.NodeID)
 }
 
-// by says whose word it was.
+// by returns who made the assertion.
 func (w Assertion) by() string {
 	if w.By == "" {
 		return ByOperator
@@ -49,10 +49,10 @@ func Begins(tx *state.Txn, c *api.VolumeClaim) bool {
 	return c.State == api.ClaimTaken && (a == nil || a.State == api.AttachmentUnpublishing)
 }
 
-// WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver says; claims that
-// wait for that go on. What the node may still have mounted is noted as stale. An answer to a call that is under way is
-// refused from then on. A driver that may have been called is asked to detach the volume all the same, unless it is
-// attached there again; that is forgotten on another word once it fails.
+// WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver reports; claims
+// that wait for that continue. What the node may still have mounted is recorded as stale. A reply to a call that is
+// under way is refused from then on. A driver that may have been called is asked to detach the volume all the same,
+// unless it is attached there again; another override forgets that once it fails.
 func WriteOff(tx *state.Txn, w Assertion) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	held := slices.DeleteFunc(Gather(tx, w.PluginID, w.ExternalID).Claims, func(c *api.VolumeClaim) bool {

@@ -31,10 +31,10 @@ var (
 	ListSnapshots   = Capability{"LIST_SNAPSHOTS", func(c *api.CSIControllerInfo) bool { return c.SupportsListSnapshots }}
 )
 
-// Controllers lists the nodes that host a healthy controller of the plugin with the capability, in the order in
-// which they are to be asked about an object. The order depends on the object, so that objects spread over all
-// controllers, and changes only for those of a controller that comes or goes. The list is empty when healthy
-// controllers lack the capability, and fault.Unavailable says why none is healthy.
+// Controllers lists the nodes that host a healthy controller of the plugin with the capability, in the order in which
+// they are to be asked about an object. The order depends on the object, so that objects spread over all controllers,
+// and changes only for those of a controller that comes or goes. The list is empty when healthy controllers lack the
+// capability; a fault.Unavailable error describes why none is healthy.
 func Controllers(tx *state.Txn, plugin, object string, c Capability) ([]string, error) {
 	var ids, why []string
 	healthy := false

@@ -56,7 +56,7 @@ func seen(p *api.Plugin, create, modify uint64) {
 	p.ModifyIndex = max(p.ModifyIndex, modify)
 }
 
-// describe takes over what an instance says of the plugin.
+// describe copies what an instance reports about the plugin.
 func describe(p *api.Plugin, i *api.CSIInfo) {
 	if i.Provider != "" {
 		p.Provider, p.Version = i.Provider, i.ProviderVersion

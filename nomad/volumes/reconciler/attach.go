@@ -35,7 +35,7 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 			return attaches
 		}
 		all := append(detaches, attaches...)
-		for a := range tx.WrittenOffOf(k.a, k.b) { // nobody waits for them
+		for a := range tx.WrittenOffOf(k.a, k.b) { // no caller waits for them
 			all = append(all, r.unpublishOperation(a))
 		}
 		return append(all, r.volumeOps(tx, k.a, k.b)...)
@@ -53,7 +53,7 @@ func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 
 func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try) error {
 	tx, result := r.state.Read(), attached(a)
-	if err := whose(tx, a.PluginID, a.Provider); err != nil { // it neither attaches this, nor says that nothing needs to be
+	if err := whose(tx, a.PluginID, a.Provider); err != nil { // another driver must not decide about the attach
 		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
 	}
 	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
@@ -100,8 +100,8 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
 }
 
-// undo has what was attached after its row was ended, and that of what was written off too, be detached: nobody else
-// knows of it. Where there is another row, that sees to it.
+// undo detaches what was attached after its row was ended, also after it was written off: nothing else records it.
+// Where there is another row, that row does it.
 func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string) {
 	was := *a
 	was.Secrets = secrets
@@ -175,11 +175,11 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 	return r.record(ctx, attached(a))
 }
 
-// beside bounds a call that nobody waits for, and that calls about the same volume wait for.
+// beside bounds a call that no caller waits for, and that calls about the same volume wait for.
 const beside = 15 * time.Second
 
-// taken reports whether the volume is attached for another node that the driver takes for the same one: a machine that
-// was set up anew. What is detached from the former one would be detached from that.
+// taken reports whether the volume is attached for another node that the driver treats as the same one: a machine that
+// was set up again. A detach from the former one would detach it from that.
 func taken(tx *state.Txn, a *api.VolumeAttachment) bool {
 	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
 		if o.NodeID != a.NodeID && o.ProviderNodeID == a.ProviderNodeID && a.ProviderNodeID != "" && o.State != api.AttachmentUnpublishing {
@@ -189,7 +189,7 @@ func taken(tx *state.Txn, a *api.VolumeAttachment) bool {
 	return false
 }
 
-// unpublishUnknown goes on with a detach of what may have been attached, once its node's plugin tells the driver's id
+// unpublishUnknown continues a detach of what may have been attached, once its node's plugin reports the driver's id
 // of the node. A plugin that attaches nothing has not been called.
 func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachment) error {
 	tx, next := r.state.Read(), attached(a)
@@ -207,8 +207,8 @@ func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachme
 	return r.record(ctx, next)
 }
 
-// detached asks the provider whether a volume is detached whose driver does not know it, or its node: nothing is
-// proven by that. It returns the driver's error with what the provider says while it is not.
+// detached asks the provider whether a volume is detached when the driver does not know the volume or its node, which
+// proves nothing. Unless it is detached, detached returns the driver's error with what the provider reports.
 func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
 	known, err := r.verify(ctx, a.Provider, &api.ControllerVerifyRequest{
 		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
@@ -260,8 +260,8 @@ func (r *Reconciler) unattached(a *api.VolumeAttachment, f failure, t try) *comm
 	return result
 }
 
-// publishFailed ends a publish whose repetition has no point: the claims that wait for it fail by it, and what
-// it may have done is undone once they are gone.
+// publishFailed ends a publish whose repetition has no point: the claims that wait for it fail by it, and what it may
+// have done is undone once they are removed.
 func (r *Reconciler) publishFailed(a *api.VolumeAttachment) func(context.Context, failure, try) error {
 	again := r.attachFailed(a)
 	return func(ctx context.Context, f failure, t try) error {

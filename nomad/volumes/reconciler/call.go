@@ -28,7 +28,7 @@ type ask struct {
 	// kind names calls that share places on the controller's host; empty means without bound.
 	kind  string
 	width width
-	// of is the name of the driver that is to answer; empty is any.
+	// of is the name of the driver that must reply; empty is any.
 	of string
 	// lane is the node that the call attaches or detaches; its calls go one after the other.
 	lane string
@@ -45,8 +45,8 @@ func another(tx *state.Txn, plugin, driver string) error {
 	return notOf(plugin, driver, ledger.Foreign(tx, plugin, driver))
 }
 
-// whose is the error for a call that changes something of a volume whose driver is not known, while the plugin has
-// controllers of several: nobody knows which of them has it, and others may have something by the same id.
+// whose returns the error for a call that changes something of a volume whose driver is not known, while the plugin
+// has controllers of several: it is unknown which of them has it, and others may have something by the same id.
 func whose(tx *state.Txn, plugin, driver string) error {
 	if of := ledger.Drivers(tx, plugin); driver == "" && len(of) > 1 {
 		return fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, and it is not known whose this is: %w: ask again when there is one",
@@ -60,9 +60,9 @@ func notOf(plugin, driver, now string) error {
 		plugin, now, driver, errAnotherDriver, commandtext.Renamed(plugin, driver, now))
 }
 
-// call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what
-// is asked, or hung: two controllers are never at work on one call.
-// Where a certain driver has to answer, only its controllers are asked, and only their answer counts.
+// call calls a controller of the plugin, and the next one when the plugin was not reached there, cannot do what is
+// asked, or hung: two controllers are never at work on one call. Where a certain driver has to reply, only its
+// controllers are called, and only their reply counts.
 func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
 	ids, err := r.controllers(a)
 	if err != nil {
@@ -98,7 +98,7 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 // answered reports whether a plugin has said yes or no.
 func answered(err error) bool { return err == nil || failed(err).call != nil }
 
-// avoidFor is how long a controller that did not answer is asked after the others.
+// avoidFor is how long a controller that did not respond is called after the others.
 const avoidFor = time.Minute
 
 // last is the error of the last controller that was asked, with what the others said.
@@ -112,8 +112,8 @@ func last(before []error, err error, lost bool) error {
 	return err
 }
 
-// elsewhere reports whether another controller may be asked at once: this one was not reached, or its call was
-// ended. One whose answer was lost on the way may still be at work.
+// elsewhere reports whether another controller may be called at once: this one was not reached, or its call was ended.
+// One whose reply was lost on the way may still be at work.
 func (f failure) elsewhere() bool {
 	//exhaustive:enforce
 	switch f.verdict() {
@@ -157,8 +157,8 @@ func (r *Reconciler) controllers(a ask) ([]string, error) {
 	return ids, nil
 }
 
-// of are the hosts whose controller is of the driver that is to answer, or has not told its name to the servers: the host
-// knows it.
+// of returns the hosts whose controller is of the driver that must reply, or has not reported its name to the servers:
+// the host knows it.
 func of(tx *state.Txn, a ask, ids []string) []string {
 	if a.of == "" {
 		return ids
@@ -169,7 +169,7 @@ func of(tx *state.Txn, a ask, ids []string) []string {
 	})
 }
 
-// told is the name of the driver whose controller the node has, as its row tells.
+// told returns the name of the driver whose controller the node has, according to its row.
 func told(tx *state.Txn, node, plugin string) string {
 	if n := tx.Node(node); n != nil && n.CSIControllerPlugins[plugin] != nil {
 		return n.CSIControllerPlugins[plugin].Provider

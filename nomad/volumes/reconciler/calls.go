@@ -25,7 +25,7 @@ func (f flight) String() string {
 	return "the controller of plugin " + f.plugin + " on node " + f.node
 }
 
-// gone reports whether there is nobody left to answer.
+// gone reports whether the node is lost or its plugin has no healthy controller, so that no reply can arrive.
 func (f flight) gone(tx *state.Txn) bool {
 	n := tx.Node(f.node)
 	return ledger.Lost(n) || f.plugin != "" && n.HealthyController(f.plugin) == nil
@@ -65,7 +65,7 @@ func (f *flights) begin(ctx context.Context, s *state.Store, to flight) (_ conte
 	}
 }
 
-// check ends the calls to a node, or with an empty id to all nodes, that nobody will answer any more.
+// check ends the calls to a node, or with an empty id to all nodes, that will get no reply any more.
 func (f *flights) check(tx *state.Txn, node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

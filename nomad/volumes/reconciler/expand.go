@@ -64,8 +64,9 @@ func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 	}
 }
 
-// expandEnded ends an expansion that has no point any more. A call whose answer was lost may have grown the volume all
-// the same: the provider is asked how large it is, and where it does not tell the row says that it is not known.
+// expandEnded ends an expansion that has no point any more. A call whose reply was lost may have grown the volume all
+// the same: the provider is asked for the size, and where it does not report it the row records that the size is
+// unknown.
 func (r *Reconciler) expandEnded(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
 	end := &commands.EndExpand{Answer: a}
 	end.Answer.Final = true

@@ -29,8 +29,8 @@ type Limits struct {
 	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can take
 	// no more of them.
 	LimitExpiry time.Duration
-	// Attaching, Detaching and Making bound the calls in flight per controller, Beside the attaches and detaches
-	// of one node beside those that are slow. Calls that are slow do not count.
+	// Attaching, Detaching and Making bound the calls in flight per controller, Beside the attaches and detaches of one
+	// node while others are slow. Calls that are slow do not count.
 	Attaching, Detaching, Making, Beside int
 	// Patience and LimitExpiry are also those of the service: how long a caller waits for another try after the
 	// first one failed.

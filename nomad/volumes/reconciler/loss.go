@@ -97,7 +97,7 @@ type losses struct {
 	since    time.Time
 }
 
-// loss tells the losses of a node apart: between two of them it was there, which may have been missed.
+// loss identifies one loss of a node: between two losses the node was there, which may have been missed.
 type loss struct {
 	second int64
 	missed uint64
@@ -117,7 +117,7 @@ type heard struct {
 	of loss
 }
 
-// notice takes a loss that a claim is looked at for before its change has arrived.
+// notice records a loss that a claim is reconciled for before the node's change has arrived.
 func (l *losses) notice(n *api.Node, id string, now time.Time) {
 	if l.knows(n, id) {
 		return
@@ -129,7 +129,7 @@ func (l *losses) notice(n *api.Node, id string, now time.Time) {
 	}
 }
 
-// knows reports whether this loss of the node was seen. One whose row is gone is not lost anew by that.
+// knows reports whether this loss of the node was seen. The removal of its row is not another loss.
 func (l *losses) knows(n *api.Node, id string) bool {
 	last, known := l.last[id]
 	return known && (n == nil || last.of == lossOf(n))
@@ -215,7 +215,7 @@ func (r *Reconciler) leaseEnd(c *api.VolumeClaim) time.Time {
 	return r.expiry(from, c.Lease)
 }
 
-// explain tells on the claim what it waits for; nil when that is told already.
+// explain records on the claim what it waits for; nil when that is recorded already.
 func (r *Reconciler) explain(n *api.Node, c *api.VolumeClaim, at time.Time, why string) *operation {
 	is := "down"
 	if n != nil {

@@ -15,15 +15,15 @@ type operation struct {
 	name string
 	// plugin is whose success at something else has a failed call repeated before its time; empty when none has.
 	plugin string
-	// do makes the call; it is told of the tries before.
+	// do makes the call; its argument counts the previous attempts.
 	do func(context.Context, try) error
-	// failed records the failure; it is told of the tries, this one included.
+	// failed records the failure; its argument counts the attempts, this one included.
 	failed func(context.Context, failure, try) error
 }
 
 // doAll does the operations that are due until none is left, and returns when the next one is: first those that were
-// not tried yet, in their order, then the one that has been due the longest, so that calls that hang take turns with the
-// others. They are read again after each call: its answer may have made others needless.
+// not tried yet, in their order, then the one that has been due the longest, so that calls that hang take turns with
+// the others. They are read again after each call: its reply may have made others needless.
 func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation) time.Time {
 	for ctx.Err() == nil {
 		var first *operation
@@ -65,10 +65,10 @@ func (r *Reconciler) soon(k key) time.Duration {
 	return r.chance("soon "+k.String(), max(r.limits.RetryMin/2, 1))
 }
 
-// errReplaced marks an answer that the state refused: its intent was replaced meanwhile.
+// errReplaced marks a reply that the state refused: its intent was replaced meanwhile.
 var errReplaced = errors.New("too late")
 
-// record proposes the answer of a call. While it is not recorded the call counts as one of unknown outcome.
+// record proposes the result of a call. While it is not recorded the call counts as one of unknown outcome.
 func (r *Reconciler) record(ctx context.Context, c fsm.Command) error {
 	if _, err := r.raft.Propose(ctx, c); err != nil {
 		if err = replacedOr(err); !errors.Is(err, errReplaced) {

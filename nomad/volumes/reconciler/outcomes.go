@@ -7,16 +7,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
-// outcome is a driver's answer to a snapshot intent, for the callers that wait for it.
+// outcome is a driver's reply to a snapshot intent, for the callers that wait for it.
 type outcome struct {
 	snapshot *api.Snapshot
 	err      error
-	// recorded is closed when the state has the answer; one that it refused is forgotten then.
+	// recorded is closed when the state has the reply; one that it refused is forgotten then.
 	recorded <-chan struct{}
 }
 
-// request is what callers wait for the answer to. Indexes alone name none: those of different objects may be equal after
-// a restore.
+// request identifies what callers wait for. An index alone does not: those of different objects may be equal after a
+// restore.
 type request struct {
 	object    key
 	operation uint64
@@ -32,7 +32,7 @@ func requestOf(v *api.Volume) request {
 
 func snapshotRequest(i *api.SnapshotIntent) request { return request{snapshotKey(i), i.Operation()} }
 
-// outcomesMax bounds the answers that are kept for callers, of each kind.
+// outcomesMax bounds the replies that are kept for callers, of each kind.
 const outcomesMax = 1000
 
 // Refusal is the final error that ended the operation of a volume, once; nil when it is not known here.
@@ -40,7 +40,7 @@ func (r *Reconciler) Refusal(namespace, id string, operation uint64) error {
 	return r.refusal(volumeRequest(namespace, id, operation))
 }
 
-// Kept is why a snapshot that was given up was not deleted, once; nil when that is not known here.
+// Kept returns why an abandoned snapshot was not deleted, once; nil when that is not known here.
 func (r *Reconciler) Kept(i *api.SnapshotIntent) error { return r.refusal(snapshotRequest(i)) }
 
 func (r *Reconciler) refusal(of request) error {
@@ -51,8 +51,8 @@ func (r *Reconciler) refusal(of request) error {
 	return err
 }
 
-// Snapshot is the answer to a snapshot's intent. One that is being recorded is waited for: the intent may have been
-// given up in that moment.
+// Snapshot returns the result of a snapshot's intent. It waits for a result that is being recorded: the intent may
+// have been abandoned in that moment.
 func (r *Reconciler) Snapshot(ctx context.Context, i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool) {
 	if o, known := r.outcome(i); known {
 		select {
@@ -72,17 +72,17 @@ func (r *Reconciler) outcome(i *api.SnapshotIntent) (o outcome, known bool) {
 	return o, known
 }
 
-// refused keeps a final answer until the caller that waits for it has seen it.
+// refused keeps a final error until the caller that waits for it has read it.
 func (r *Reconciler) refused(of request, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.refusals) > outcomesMax {
-		clear(r.refusals) // nobody asked for them; the rows say the same
+		clear(r.refusals) // no caller read them; the rows contain the same
 	}
 	r.refusals[of] = err
 }
 
-// tell records an answer to a snapshot's intent, and keeps it for the callers who wait for that.
+// tell records the result of a snapshot's intent, and keeps it for the callers who wait for that.
 func (r *Reconciler) tell(ctx context.Context, i *api.SnapshotIntent, o outcome, answer *commands.SnapshotAnswer) error {
 	recorded := r.keep(i, o)
 	defer recorded()
@@ -95,14 +95,14 @@ func (r *Reconciler) tell(ctx context.Context, i *api.SnapshotIntent, o outcome,
 	return err
 }
 
-// keep remembers an answer, which callers get once it is recorded.
+// keep stores a result, which callers get once it is recorded.
 func (r *Reconciler) keep(i *api.SnapshotIntent, o outcome) (recorded func()) {
 	wait := make(chan struct{})
 	o.recorded = wait
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.outcomes) > outcomesMax {
-		clear(r.outcomes) // their callers are long gone
+		clear(r.outcomes) // their callers have stopped waiting long ago
 	}
 	r.outcomes[snapshotRequest(i)] = o
 	return func() { close(wait) }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// places bound the calls in flight by name. A call that lasts longer than its width says gives its place up
-// and is followed apart: what hangs takes nothing from anybody else. A name stays when it was used once:
-// there are a few per plugin and node.
+// places bound the calls in flight by name. A call that lasts longer than slowAfter of its width releases its place
+// and is counted separately, so a hung call blocks no other. A name stays when it was used once: there are a few per
+// plugin and node.
 type places struct {
 	mu  sync.Mutex
 	all map[string]*place
@@ -17,7 +17,7 @@ type places struct {
 
 // width is how many calls of a name may be in flight.
 type width struct {
-	// usual counts the calls that are not slow yet, beside those while others of the name are slow.
+	// usual bounds the calls that are not slow yet, beside the same while others of the name are slow.
 	usual, beside int
 	// slowAfter is how long a call counts.
 	slowAfter time.Duration

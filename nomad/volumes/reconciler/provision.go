@@ -58,8 +58,8 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 	}
 }
 
-// unusable refuses what is not what the driver was asked for: somebody else's volume, and, where it is to be used, one that
-// is smaller or made from something else. What is to be undone may be like anything.
+// unusable rejects a result that is not what the driver was called for: another user's volume, and, where it is to be
+// used, one that is smaller or made from something else. A result that is to be undone may have any properties.
 func unusable(tx *state.Txn, v *api.Volume, out *api.ControllerCreateResponse) error {
 	wanted, what := creation(v), ""
 	undoes := v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil
@@ -129,8 +129,8 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 	return out, nil
 }
 
-// making is how a controller is asked to make, grow or delete something. Drivers that begin anew with each call
-// need one that is long enough: the bound doubles each time that it was reached.
+// making returns how a controller is called to create, grow or delete something. Drivers that start again with each
+// call need one that is long enough: the bound doubles each time that it was reached.
 func (r *Reconciler) making(plugin, driver, object string, c pluginview.Capability, t try) ask {
 	limit := r.limits.MakeTimeout
 	for i := 0; i < t.timeouts && limit < r.limits.MakeTimeoutMax; i++ {
@@ -146,7 +146,7 @@ func answer(v *api.Volume) commands.Answer {
 	return commands.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
 }
 
-// failure is the answer that ends or explains an intent. What an earlier try may have done stays uncertain,
+// failure returns the reply that ends or explains an intent. What an earlier attempt may have done stays uncertain,
 // also when a former leader made it.
 func (r *Reconciler) failure(v *api.Volume, f failure, t try) commands.Answer {
 	a := answer(v)
@@ -174,10 +174,10 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 	return r.record(ctx, &commands.Provisioned{Answer: a})
 }
 
-// undoUnknown ends the search for what an earlier call may have created. The driver was asked for it by the same
-// name and refused, so only its answer to that could tell that it is ours. Some drivers use names as ids: where the
-// provider has a volume by that id it stays, and the row with it, for it may have been there before. What has the
-// name and is not what was asked for (ALREADY_EXISTS) was.
+// undoUnknown ends the search for what an earlier call may have created. The driver was called for it by the same name
+// and refused, and only a successful reply could prove that it is ours. Some drivers use names as ids: where the
+// provider has a volume by that id it stays, and the row with it, because it may have existed before. A volume that
+// has the name and does not match the request (ALREADY_EXISTS) did exist before.
 func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
 	a.Final = true
 	if !a.Uncertain {
@@ -276,9 +276,9 @@ func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
 	return nil
 }
 
-// deleteFailed gives the volume back when its driver will not delete it. A driver that refused, and certainly
-// did nothing, is asked a few times: users wait for that answer. What one driver may have begun is not given back because
-// another one has come: it goes on when the first is there again, or was renamed.
+// deleteFailed makes the volume available again when its driver does not delete it. A driver that refused, and
+// certainly did nothing, is called a few times, because users wait for the result. A deletion that one driver may have
+// begun is not cancelled because another driver has come: it continues when the first is there again, or was renamed.
 func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f failure, t try) error {
 	a := r.failure(v, f, t)
 	switch {

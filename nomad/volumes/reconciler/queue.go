@@ -31,7 +31,7 @@ type queue struct {
 	items map[key]*item
 	// hasty are the keys that wait for a success of a plugin, those first that wait the longest.
 	hasty map[string]*list.List
-	// running are the keys that are being looked at.
+	// running are the keys that are being reconciled.
 	running workgroup.Group
 }
 
@@ -48,7 +48,7 @@ func newQueue(work func(context.Context, key, *tries) time.Time, pause func(cont
 	return &queue{work: work, pause: pause, soon: soon, items: map[key]*item{}, hasty: map[string]*list.List{}}
 }
 
-// wake has the key looked at now; afresh forgets how often its calls failed.
+// wake has the key reconciled now; afresh forgets how often its calls failed.
 func (q *queue) wake(ctx context.Context, k key, afresh bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,8 +151,8 @@ func (q *queue) unlist(it *item) {
 	}
 }
 
-// drain waits, bounded, for running work after ctx ended, and names what has not ended. That cannot propose anything any
-// more, for its context is over.
+// drain waits, bounded, for running work after ctx ended, and names what has not ended. That cannot propose anything
+// any more, because its context has ended.
 func (q *queue) drain() (left []string) {
 	q.mu.Lock()
 	for _, it := range q.items {

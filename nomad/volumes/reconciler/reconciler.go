@@ -50,7 +50,7 @@ type Reconciler struct {
 	hold *api.Rollback
 
 	mu sync.Mutex
-	// refusals are final answers of drivers, for the callers that wait for them.
+	// refusals are final errors of drivers, for the callers that wait for them.
 	refusals map[request]error
 	outcomes map[request]outcome
 	losses   losses

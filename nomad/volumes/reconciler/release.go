@@ -48,8 +48,8 @@ type option struct {
 	at        time.Time
 }
 
-// options lists what would end the claim; none while only its node can. A node that is disconnected, for the sake of
-// others, is lost for an allocation that may not live on without contact, or that nobody wants any more.
+// options lists what would end the claim; none while only its node can. A node that is disconnected counts as lost for
+// an allocation that may not live on without contact, or that is no longer wanted, so that others get the volume.
 func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 	n, a := tx.Node(c.NodeID), tx.Alloc(c.AllocID)
 	over, unwanted := a == nil || a.ClientTerminal(), a == nil || a.Terminal()
@@ -96,7 +96,7 @@ func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim, force bool
 	_, err := callNode(ctx, r, wire.NodeVolumeDetach, flight{node: c.NodeID}, r.limits.AttachTimeout, &api.NodeVolumeDetachRequest{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use, Force: force,
 	})
-	if err != nil { // a node that was started anew does not know which secrets its drivers quote
+	if err != nil { // a restarted node does not know which secrets its drivers quote
 		err = hidden(err, secretsOf(r.state.Read(), c.PluginID, c.ExternalID))
 		return fmt.Errorf("unmount on node %s: %w", c.NodeID, err)
 	}

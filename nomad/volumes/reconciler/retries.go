@@ -6,7 +6,7 @@ import "time"
 type tries struct {
 	// failed are those that failed, by intent.
 	failed map[string]try
-	// passed are the plugins that did what they were asked for, for whoever waits for them.
+	// passed are the plugins that completed their calls, for callers that wait for them.
 	passed map[string]bool
 }
 

@@ -66,7 +66,7 @@ func hidden(err error, sets []map[string]string) error {
 func (h *hiding) Error() string { return hide(h.err.Error(), h.sets) }
 func (h *hiding) Unwrap() error { return h.err }
 
-// As finds the plugin's answer without secrets too.
+// As finds the plugin's reply without secrets too.
 func (h *hiding) As(target any) bool {
 	to, ok := target.(**fault.Call)
 	if !ok {

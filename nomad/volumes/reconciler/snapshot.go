@@ -43,7 +43,7 @@ func snapshotAnswer(i *api.SnapshotIntent) commands.SnapshotAnswer {
 	return commands.SnapshotAnswer{PluginID: i.PluginID, Name: i.Name, Delete: i.Delete, Intent: i.Operation()}
 }
 
-// errUnready repeats the call of a snapshot that was cut: drivers say so when it is ready, and why it is not.
+// errUnready repeats the call of a snapshot that was cut: drivers report then when it is ready, and why it is not.
 var errUnready = errors.New("it is not ready to use yet")
 
 // errAnother ends the following of a snapshot whose driver cuts another one with each call.
@@ -72,8 +72,8 @@ func followed(tx *state.Txn, i *api.SnapshotIntent, made *api.Snapshot) *api.Sna
 	return nil
 }
 
-// snapshotCreation repeats the call until the snapshot is ready to use. One that nobody wants any more is made
-// only so its id is learned, and then deleted.
+// snapshotCreation repeats the call until the snapshot is ready to use. An unwanted snapshot is created only to learn
+// its id, and then deleted.
 func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 	return operation{
 		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.Operation()),
@@ -124,8 +124,8 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 	}
 }
 
-// snapshotMade answers the snapshot to who has asked for it, and follows it until it is ready. One that was given up
-// while its driver was asked is deleted.
+// snapshotMade returns the snapshot to the callers that wait for it, and follows it until it is ready. A snapshot that
+// was abandoned during the call is deleted.
 func (r *Reconciler) snapshotMade(ctx context.Context, i *api.SnapshotIntent, made *api.Snapshot) error {
 	done := snapshotAnswer(i)
 	switch done.Made = true; {
@@ -147,8 +147,8 @@ func (r *Reconciler) snapshotMade(ctx context.Context, i *api.SnapshotIntent, ma
 	return err
 }
 
-// undoSnapshot has a snapshot be deleted that was cut after its intent had been forgotten: nobody else knows of it. One
-// whose id was told before is left, as the operator was told.
+// undoSnapshot deletes a snapshot that was cut after its intent had been forgotten: nothing else records it. A
+// snapshot whose id was reported before is left, as it was reported to the operator.
 func (r *Reconciler) undoSnapshot(ctx context.Context, i *api.SnapshotIntent, made *api.Snapshot) {
 	if i.SnapshotID != "" || !cutFor(i, made) {
 		return
@@ -173,8 +173,8 @@ func (r *Reconciler) undoSnapshot(ctx context.Context, i *api.SnapshotIntent, ma
 	}
 }
 
-// cutFor reports whether the snapshot was cut for the intent: drivers answer one that is there already by that name, and
-// some of them one of another volume.
+// cutFor reports whether the snapshot was cut for the intent: drivers return an existing one by that name, and some of
+// them one of another volume.
 func cutFor(i *api.SnapshotIntent, made *api.Snapshot) bool {
 	return i.Since != 0 && (made.ExternalSourceVolumeID == "" || made.ExternalSourceVolumeID == i.ExternalID) && made.CreateTime >= i.Since/int64(time.Second)
 }
@@ -280,7 +280,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			a := snapshotAnswer(i)
 			a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain
 			switch {
-			case i.Unwanted && !i.Forgotten: // nobody waits; it is deleted however long that takes
+			case i.Unwanted && !i.Forgotten: // no caller waits; it is deleted however long that takes
 				if !t.news {
 					return nil
 				}

@@ -14,8 +14,8 @@ func staleKey(node string, m *api.StaleMount) key {
 	return key{kindStale, node, m.VolumeID, m.AllocID + "/" + m.Use}
 }
 
-// lookStale asks a node that is there again to unmount what it had when its claim was given up, and takes its
-// yes for the report. Nodes do so by themselves; this is for those that forgot.
+// lookStale asks a node that is there again to unmount what it had when its claim was evicted, and treats success as
+// the node's report. Nodes do so by themselves; this is for those that forgot.
 func (r *Reconciler) lookStale(ctx context.Context, k key, t tries) time.Time {
 	var later time.Time
 	next := r.doAll(ctx, t, func() []operation {
@@ -36,8 +36,8 @@ func (r *Reconciler) lookStale(ctx context.Context, k key, t tries) time.Time {
 	return next
 }
 
-// staleClaim is the claim of a stale mount as far as unmounting goes, and when its node may be asked; nil when
-// it is gone, its allocation still runs, or the node is away.
+// staleClaim returns a stale mount as a claim, with what unmounting needs, and when its node may be asked; nil when it
+// was removed, its allocation still runs, or the node is away.
 func (r *Reconciler) staleClaim(tx *state.Txn, k key) (*api.VolumeClaim, time.Time) {
 	n := tx.Node(k.a)
 	if n == nil || n.Status != api.NodeStatusReady && n.Status != api.NodeStatusInit {

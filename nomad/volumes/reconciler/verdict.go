@@ -12,17 +12,16 @@ const few = 3
 // failure is why an operation did not succeed.
 type failure struct {
 	err error
-	// call is the plugin's answer; nil when no plugin answered.
+	// call is the plugin's reply; nil when no plugin replied.
 	call *fault.Call
 	// uncertain is set when the operation may have had its effect all the same.
 	uncertain bool
-	// lost is set when the call was sent and nobody answered it; hung when it reached its bound, cut when its other
-	// end went away.
+	// lost is set when the call was sent and got no reply; hung when it reached its bound, cut when its connection was
+	// lost.
 	lost, hung, cut bool
 }
 
-// failed reads an error. What the plugin answered says itself whether it is uncertain; see [lostAnswer] for
-// the rest.
+// failed classifies an error. A plugin's reply defines itself whether it is uncertain; see [lostAnswer] for the rest.
 func failed(err error) failure {
 	f := failure{err: err, hung: errors.Is(err, fault.Timeout), cut: errors.Is(err, errGone)}
 	errors.As(err, &f.call)
@@ -32,14 +31,14 @@ func failed(err error) failure {
 	return f
 }
 
-// lostAnswer marks the error of a call that was sent and whose answer is not known.
+// lostAnswer marks the error of a call that was sent and whose reply is not known.
 type lostAnswer struct{ err error }
 
 func (l *lostAnswer) Error() string { return l.err.Error() }
 func (l *lostAnswer) Unwrap() error { return l.err }
 
-// sent marks the error of a call that left for its node, unless it is the plugin's answer or the node refused
-// to ask it.
+// sent marks the error of a call that left for its node, unless it is the plugin's reply or the node refused to call
+// it.
 func sent(err error) error {
 	if errors.As(err, new(*fault.Call)) {
 		return err
@@ -59,7 +58,7 @@ func (f failure) verdict() fault.Verdict {
 	return f.call.Verdict
 }
 
-// kind tells failures apart that are counted together.
+// kind names the group of failures that are counted together.
 func (f failure) kind() string {
 	if f.call == nil {
 		return fault.Of(f.err).String()
@@ -113,7 +112,7 @@ func (f failure) gaveUp() bool { return f.verdict() == fault.VerdictFinal && !f.
 // control character.
 func (f failure) unasked() bool { return f.call == nil && errors.Is(f.err, fault.Invalid) }
 
-// answered reports whether the plugin said something about what was asked, beside its limits and the secrets.
+// answered reports whether the plugin replied to the request itself, rather than about its limits and the secrets.
 func (f failure) answered() bool {
 	if f.call == nil {
 		return errors.Is(f.err, errNonsense)
@@ -127,8 +126,8 @@ type ourRefusal struct{ err error }
 func (o *ourRefusal) Error() string { return o.err.Error() }
 func (o *ourRefusal) Unwrap() error { return o.err }
 
-// errNonsense marks an answer of a plugin that cannot be used.
+// errNonsense marks a reply of a plugin that cannot be used.
 var errNonsense = errors.New("the driver's answer cannot be used")
 
-// errNotOffered marks that all healthy controllers say that they cannot do what is asked.
+// errNotOffered marks that all healthy controllers reported that they do not offer the call.
 var errNotOffered = errors.New("not offered")

@@ -12,7 +12,7 @@ func limitKey(node string) key { return key{kindLimit, node, "", ""} }
 // limitExpiry is until when a volume limit that a driver has just reported is believed, in Unix nanoseconds.
 func (r *Reconciler) limitExpiry() int64 { return r.now().Add(r.limits.LimitExpiry).UnixNano() }
 
-// lookLimit forgets the volume limits of a node when their time is over.
+// lookLimit forgets the volume limits of a node when they have expired.
 func (r *Reconciler) lookLimit(ctx context.Context, k key) time.Time {
 	tx := r.state.Read()
 	n := tx.Node(k.a)

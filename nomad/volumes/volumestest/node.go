@@ -62,7 +62,7 @@ type Node struct {
 	known   api.ControllerVerifyResponse
 	volumes api.ControllerListResponse
 	snaps   api.ControllerSnapshotListResponse
-	// cut is when the snapshots were cut that the driver answers; zero is the time of the call.
+	// cut is when the returned snapshots were cut; zero is the time of the call.
 	cut time.Time
 	// source is the volume that they are of; empty is the one of the call.
 	source string
@@ -70,7 +70,7 @@ type Node struct {
 	named string
 	// unready is how many snapshots are answered before one is ready.
 	unready int
-	// driver is the name by which the host signs its answers; empty is one of before, which does not.
+	// driver is the name by which the host signs its replies; empty is a host of an earlier version, which does not.
 	driver string
 	// unconfirmed is why the driver does not confirm capabilities.
 	unconfirmed string
@@ -83,42 +83,42 @@ func (n *Node) LeavesOpen(reason string) {
 	n.unconfirmed = reason
 }
 
-// Signs has the node's host sign answers with the name of a driver.
+// Signs has the node's host sign replies with the name of a driver.
 func (n *Node) Signs(driver string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.driver = driver
 }
 
-// ReadyAfter has the given call be the first that answers a ready snapshot.
+// ReadyAfter has the given call be the first that returns a ready snapshot.
 func (n *Node) ReadyAfter(call int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unready = call - 1
 }
 
-// SnapshotsOf has the node's driver answer snapshots of that volume, whatever it is asked for.
+// SnapshotsOf has the node's driver return snapshots of that volume, whatever the request is.
 func (n *Node) SnapshotsOf(external string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.source = external
 }
 
-// SnapshotsNamed has the node's driver answer snapshots with that id.
+// SnapshotsNamed has the node's driver return snapshots with that id.
 func (n *Node) SnapshotsNamed(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.named = id
 }
 
-// SnapshotsCut has the node's driver answer snapshots of that time.
+// SnapshotsCut has the node's driver return snapshots of that time.
 func (n *Node) SnapshotsCut(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut = at
 }
 
-// Lists has the node's driver answer a page of each list.
+// Lists has the node's driver return a page of each list.
 func (n *Node) Lists(volumes api.ControllerListResponse, snaps api.ControllerSnapshotListResponse) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +128,7 @@ func (n *Node) Lists(volumes api.ControllerListResponse, snaps api.ControllerSna
 // ID is the node's id.
 func (n *Node) ID() string { return n.id }
 
-// Knows has the node's driver answer a verification.
+// Knows has the node's driver return the result of a verification.
 func (n *Node) Knows(known api.ControllerVerifyResponse) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,19 +149,19 @@ func (n *Node) Disconnect() {
 	n.off = true
 }
 
-// On has the node answer a method; nil makes it succeed again.
+// On has the node reply to a method; nil makes it succeed again.
 func (n *Node) On(method string, answer func(context.Context, any) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.answers[method] = answer
 }
 
-// Fails has the node answer a method with an error.
+// Fails has the node reply to a method with an error.
 func (n *Node) Fails(method string, err error) {
 	n.On(method, func(context.Context, any) error { return err })
 }
 
-// Hold has the node answer a method as it would, but not before release is called.
+// Hold has the node reply to a method as it would, but not before release is called.
 func (n *Node) Hold(method string) (release func()) {
 	n.mu.Lock()
 	answer := n.answers[method]
@@ -287,7 +287,7 @@ type Seen[T any] struct {
 	all []*T
 }
 
-// Watch keeps the requests of one method, and has the node answer it.
+// Watch keeps the requests of one method, and has the node reply to it.
 func Watch[T any](n *Node, method string) *Seen[T] {
 	s := &Seen[T]{}
 	n.On(method, func(_ context.Context, req any) error {
@@ -322,17 +322,17 @@ var rpcs = map[string]string{
 	"Controller.Validate": "ValidateVolumeCapabilities", "NodeVolume.Expand": "NodeExpandVolume", "NodeVolume.Detach": "NodeUnpublishVolume",
 }
 
-// Says is the error that a node makes of the code that its driver answers to a method.
+// Says is the error that a node makes of the code that its driver returns for a method.
 func Says(method string, code codes.Code, text string) error {
 	return csi.Explain(rpcs[method], code, text)
 }
 
-// Says has the node's driver answer a method with a code.
+// Says has the node's driver return a code for a method.
 func (n *Node) Says(method string, code codes.Code, text string) {
 	n.Fails(method, Says(method, code, text))
 }
 
-// Grows has the node's driver answer expansions; without a capacity they succeed as asked.
+// Grows has the node's driver reply to expansions; without a capacity they succeed as requested.
 func (n *Node) Grows(answer api.ControllerExpandResponse) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

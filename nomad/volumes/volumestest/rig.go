@@ -82,14 +82,14 @@ func New(t T, change ...func(*reconciler.Limits)) *Rig {
 	return r
 }
 
-// Log has the reconciler, built anew, log everything to w.
+// Log builds the reconciler again and has it log everything to w.
 func (r *Rig) Log(w io.Writer) {
 	r.Halt()
 	r.Build(hclog.New(&hclog.LoggerOptions{Output: w, Level: hclog.Trace}), r.limits)
 	r.Start()
 }
 
-// Build makes the service and the reconciler anew.
+// Build makes a new service and a new reconciler.
 func (r *Rig) Build(log hclog.Logger, limits reconciler.Limits) {
 	r.limits = limits
 	r.Reconciler = reconciler.New(reconciler.Config{
@@ -420,7 +420,7 @@ func (r *Rig) Free(volume string) {
 	})
 }
 
-// ClaimState is the state of a claim, "" when it is gone.
+// ClaimState is the state of a claim, "" when there is none.
 func (r *Rig) ClaimState(volume, alloc string) api.ClaimState {
 	c := r.State.Read().Claim("default", volume, alloc, "")
 	if c == nil {
