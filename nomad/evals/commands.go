@@ -39,7 +39,7 @@ func (u *Update) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Reap forgets evaluations on a user's word, with their terminal allocations.
+// Reap deletes evaluations and their terminal allocations at a user's request.
 type Reap struct {
 	Evals []string `msg:",omitempty"`
 }

@@ -24,7 +24,7 @@ var followed = []string{
 	state.TableAttachments, state.TableConfig,
 }
 
-// leader is one term of leadership: what it knows is forgotten with it.
+// leader holds the state of one term of leadership, which is discarded when the term ends.
 type leader struct {
 	*Service
 	broker  *broker.Broker

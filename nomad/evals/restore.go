@@ -54,8 +54,8 @@ func (l *leader) recall(tx *state.Txn) {
 	}
 }
 
-// fileSome files a portion of what was blocked when the term began, and has those run for whom something changed
-// since they were refused.
+// fileSome files some of the evaluations that were blocked when the term began. It wakes those for which something
+// changed since they were blocked.
 func (l *leader) fileSome() {
 	n := min(fileMax, len(l.unfiled))
 	tx := l.State.Read()

@@ -54,8 +54,8 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 // leftNode reports whether a claim leaves its volume to the next user on the same node.
 func leftNode(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted && !c.Presumed }
 
-// externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
-// place of the plugin.
+// externalFreed wakes evaluations that wait for an external volume, through any volume that names it, or for a free
+// slot of the plugin.
 func (l *leader) externalFreed(plugin, external string, index uint64) {
 	for v := range l.State.Read().VolumesByExternal(plugin, external) {
 		l.needMet(feasible.VolumeResource(v.Namespace, v.ID), index)
@@ -260,7 +260,7 @@ func cheaper(before, after *api.Allocation) bool {
 	return before.Job != nil && after.Job != nil && after.Job.Priority < before.Job.Priority
 }
 
-// nodesFreed wakes those whom the nodes' capacity may be enough for.
+// nodesFreed wakes evaluations for which the capacity of the nodes may be enough.
 func (l *leader) nodesFreed(freed map[string]bool, index uint64) {
 	tx := l.State.Read()
 	for id := range freed {
