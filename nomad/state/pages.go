@@ -52,7 +52,7 @@ type page struct {
 // record is a row in pages.
 type record struct {
 	row any
-	// change is the number of the change that put the row, created the index at which it came, 0 where rows do not know.
+	// change is the number of the change that put the row, created its create index, 0 where rows record none.
 	change, created uint64
 }
 

@@ -157,7 +157,8 @@ func (v *view) removeRow(l *layout, key string) {
 	}
 }
 
-// touchedRows is the last index at which a row of the group changed; of rows that do not know it, that of the table.
+// touchedRows returns the last index at which a row of the group changed. For rows without a modify index it returns
+// that of the table.
 func (v *view) touchedRows(l *layout, i *index, key string) (last uint64) {
 	if !l.stamped {
 		return v.changed[l.number]

@@ -128,7 +128,7 @@ var (
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
-// tables finds tables by name; schema is what memdb knows of them.
+// tables maps names to tables; schema is the schema that memdb has of them.
 var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 	m, s := map[string]*layout{}, &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{pageTable: pageSchema}}
 	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout, deployments.layout} {

@@ -12,7 +12,7 @@ type stamps struct{ create, modify *uint64 }
 // table is the typed view of one table.
 type table[T any] struct{ *layout }
 
-// tableOf describes a table; without stamps its rows do not know when they changed.
+// tableOf describes a table; without stamps its rows record no create and modify index.
 func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
 	l := &layout{name: name, stamped: at != nil, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
 	l.created = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.create }) }
@@ -55,9 +55,8 @@ func (t table[T]) first(tx *Txn, index, key string) *T {
 	return nil
 }
 
-// list yields the rows of a group in the order in which they came: by the index, and then by their primary keys.
-// Rows that do not know when they came are in the order of their keys. Rows put or deleted meanwhile do not
-// disturb it.
+// list yields the rows of a group in the order of their create indexes, and then of their primary keys. Rows
+// without a create index are in the order of their keys. Rows may be put or deleted during the iteration.
 func (t table[T]) list(tx *Txn, index, key string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		t.each(tx, func(do func(any) bool) { tx.mem.group(t.layout, t.index(index), key, do) }, yield)

@@ -18,7 +18,7 @@ type cell[T any] struct {
 	value T
 }
 
-// edit is who makes a version: a number that no other has, and the index that the version gets.
+// edit identifies the writer of a version: its unique number, and the index that the version gets.
 type edit struct{ number, index uint64 }
 
 // entry is a cell with its head: the first bytes of its key, or of the members of a group the index at which the

@@ -40,7 +40,7 @@ type view struct {
 	// db is where the writer writes, and write how; nil for readers.
 	db    *memdb.MemDB
 	write *memdb.Txn
-	// writer is the number of who makes the version. Changes count on from it.
+	// writer is the number of the writer that makes the version. Changes are numbered from it.
 	writer  uint64
 	changes []Change
 	// dirty has a bit per table that changes.
@@ -182,8 +182,8 @@ func (v *view) fill(l *layout, rows []any) {
 	}
 }
 
-// noteRow remembers a change of a row that knows no number of a change; of several changes of one row the first Before
-// and the last After count.
+// noteRow records a change of a row that holds no number of a change. Several changes of one row become one change, with
+// the first Before and the last After.
 func (v *view) noteRow(l *layout, key string, old, row any) {
 	if at, known := v.noted[rowOf{l, key}]; known {
 		v.noteAgain(l, at, row)

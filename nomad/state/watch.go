@@ -16,7 +16,7 @@ const leftMax = 200_000
 
 type watches struct {
 	mu sync.Mutex
-	// cells are who waits, per table and index, then per value.
+	// cells are the waiting watchers, per table and index, then per value.
 	cells map[place]map[string]map[*Watcher]struct{}
 	// left is the last index at which a row left a group, of pages only the last one; floor stands for those forgotten.
 	left  map[Key]uint64
