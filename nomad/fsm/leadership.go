@@ -27,7 +27,7 @@ func (r *Raft) LeaderAddress() string {
 	return string(address)
 }
 
-// LastContact is when a follower last heard of the leader.
+// LastContact returns the time of a follower's last contact with the leader.
 func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
 
 // Leadership sends changes of leadership; a slow reader receives only the newest one. There must be at most

@@ -123,7 +123,7 @@ func Open(c Config) (*Raft, error) {
 
 func (r *Raft) start(c Config) error {
 	conf := r.config(c)
-	// A follower votes for another one a heartbeat timeout after it heard of its leader, not before.
+	// A follower votes for another server only a heartbeat timeout after its last contact with the leader.
 	r.lease.length, r.lease.turn = conf.HeartbeatTimeout/4, make(chan struct{}, 1)
 	r.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:  &streams{Listener: c.Listener, advertise: c.Advertise, dial: c.Dial, ended: make(chan struct{})},
@@ -169,7 +169,7 @@ func (r *Raft) config(c Config) *raft.Config {
 	conf.TrailingLogs = or(c.TrailingLogs, d.TrailingLogs)
 	conf.HeartbeatTimeout = or(c.HeartbeatTimeout, d.HeartbeatTimeout)
 	conf.ElectionTimeout = conf.HeartbeatTimeout
-	// A leader that hears of no quorum must give up before the others elect a new one.
+	// A leader without a quorum must step down before the others elect a new leader.
 	conf.LeaderLeaseTimeout = conf.HeartbeatTimeout * 3 / 4
 	return conf
 }

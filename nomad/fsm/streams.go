@@ -28,8 +28,8 @@ func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.C
 	return s.dial(ctx, string(address))
 }
 
-// Accept implements [net.Listener]. The port may be closed before the transport, which must not take that
-// for trouble: it gets the error when it knows that it ends.
+// Accept implements [net.Listener]. The port may be closed before the transport, which must not treat that as a
+// failure: Accept returns the error only once the transport has ended.
 func (s *streams) Accept() (net.Conn, error) {
 	conn, err := s.Listener.Accept()
 	if errors.Is(err, net.ErrClosed) {

@@ -85,7 +85,7 @@ func (c *configLog) newest() (uint64, raft.Configuration) {
 	return index, c.entries[index]
 }
 
-// Voters returns the newest voters that this server has, and whether it knows that they are committed.
+// Voters returns the newest voters in this server's log, and whether they are known to be committed.
 func (r *Raft) Voters() (_ *api.Voters, settled bool, _ error) {
 	f := r.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
