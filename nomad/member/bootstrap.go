@@ -41,7 +41,7 @@ func (m *Members) PeerInfo(context.Context, *api.Empty) (*api.PeerInfoResponse, 
 	}, nil
 }
 
-// lastContact is how long ago the leader was heard of; negative when never.
+// lastContact returns the time since the last contact with the leader; negative when there was none.
 func (m *Members) lastContact() time.Duration {
 	if m.conf.Raft.IsLeader() {
 		return 0

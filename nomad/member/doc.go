@@ -3,8 +3,8 @@
 // the region.
 //
 // Invariants:
-//   - Gossip is never proof: a server is taken in only after it answered on its RPC port, where
-//     certificates prove who it is, and only with no log or with the log of this cluster.
+//   - Gossip is never proof: a server is added only after it replied on its RPC port, where
+//     certificates prove its identity, and only with no log or with the log of this cluster.
 //   - One server alone writes the first configuration, and only when all that wait see the same servers.
 //   - Events of the gossip library are always drained; what follows from them is read from the list of
 //     members, so a lost event costs a tick, not a server.
