@@ -43,7 +43,7 @@ type SetStatus struct {
 	Events []*api.NodeEvent `msg:",omitempty"`
 	// Missed is set when the servers found the node silent.
 	Missed bool `msg:",omitempty"`
-	// Silence is for how long nothing had been heard of the node then.
+	// Silence is the time since the node's last heartbeat at that moment.
 	Silence time.Duration `msg:",omitempty"`
 	Seed    string        `msg:",omitempty"`
 }
@@ -214,7 +214,7 @@ func keep(n, old *api.Node) {
 	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
 }
 
-// Apply moves the node and lets volumes and jobs know.
+// Apply changes the node's status and notifies volumes and jobs.
 func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 	old := tx.Node(c.NodeID)
 	if old == nil {

@@ -7,10 +7,10 @@ import (
 	heap "github.com/open-nomad/open-nomad/internal/deadlines"
 )
 
-// deadlines know when each node is lost, the nearest first.
+// deadlines holds the time at which each node is lost, the nearest first.
 type deadlines struct {
 	mu sync.Mutex
-	// nodes are by id; the value is when this leader heard of the node last, which is its own start for a new leader.
+	// nodes maps ids to the node's last contact with this leader: for a new leader, the start of its term.
 	nodes heap.Heap[string, time.Time]
 	// losing are the nodes that are just being marked as lost.
 	losing map[string]bool
