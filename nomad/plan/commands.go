@@ -275,7 +275,7 @@ func stop(tx *state.Txn, s *Stop) error {
 	if s.EvictedBy != "" {
 		a.DesiredStatus, a.PreemptedByAllocation = api.AllocDesiredStatusEvict, s.EvictedBy
 	}
-	// What the node said last counts: it may have ended well while the plan was made.
+	// The node's last report counts: the allocation may have ended well while the plan was made.
 	if s.ClientStatus != "" && !old.ClientTerminal() {
 		a.ClientStatus = s.ClientStatus
 	}
@@ -391,7 +391,7 @@ func settle(tx *state.Txn, d *api.Deployment) {
 	}
 }
 
-// withWanted brings what the plan wants of the groups into a deployment that exists.
+// withWanted copies the wanted state of the plan's groups into an existing deployment.
 func withWanted(d, wanted *api.Deployment) *api.Deployment {
 	for name, w := range wanted.TaskGroups {
 		if g := d.TaskGroups[name]; g != nil {
