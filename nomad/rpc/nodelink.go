@@ -25,7 +25,7 @@ type nodes struct {
 const (
 	// aliveTimeout limits the check whether a node is alive when another one has its identity.
 	aliveTimeout = time.Second
-	// twinsTold lies between two words about the same two nodes.
+	// twinsTold is the minimum time between two log messages about the same two nodes.
 	twinsTold = time.Minute
 )
 
