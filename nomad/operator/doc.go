@@ -1,3 +1,3 @@
-// Package operator is the service for those who run the cluster: who leads, who the Raft peers are, and
-// the scheduling configuration, which this service alone writes.
+// Package operator is the service for operators: it reports the leader and the Raft peers, and stores the
+// scheduling configuration, which this service alone writes.
 package operator
