@@ -51,7 +51,7 @@ func (r *recent) first(peer string, err error, now time.Time) bool {
 	return true
 }
 
-// aboutCertificates reports whether a handshake failed because one end did not believe the other.
+// aboutCertificates reports whether a handshake failed because one end rejected the other's certificate.
 func aboutCertificates(err error) bool {
 	var unverified *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -67,7 +67,7 @@ func aboutCertificates(err error) bool {
 	return strings.Contains(err.Error(), "certificate")
 }
 
-// blamed names the certificate that was not believed.
+// blamed wraps the error with the side whose certificate was rejected.
 func blamed(err error) error {
 	var unverified *tls.CertificateVerificationError
 	var remote *net.OpError
