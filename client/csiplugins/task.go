@@ -154,9 +154,9 @@ const (
 	quiescePace = 25 * time.Millisecond
 )
 
-// Quiesce waits, bounded, until the volumes of allocations that leave the node are unmounted: a plugin that is
-// stopped together with its users goes last. Users that stay are served by its successor. A node that was lost
-// may hear of its plugin first: then all leave.
+// Quiesce waits, bounded, until the volumes of allocations that leave the node are unmounted: a plugin that is stopped
+// together with its users stops last. Users that stay are served by its successor. A node that was lost may receive
+// the plugin's change first: then all leave.
 func (p *Task) Quiesce(ctx context.Context, say func(eventType, message string)) {
 	ctx, cancel := context.WithTimeout(ctx, quiesceMax)
 	defer cancel()
@@ -196,7 +196,7 @@ type watch struct {
 	// known is set when the plugin was healthy before, maybe in an earlier agent process.
 	known bool
 	down  bool
-	// since is when the plugin was last healthy, or last said that it is starting.
+	// since is when the plugin was last healthy, or last reported that it is starting.
 	since time.Time
 	tries int
 }

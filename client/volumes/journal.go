@@ -142,7 +142,7 @@ func (r *row) node(secrets map[string]string) *csi.NodeVolume {
 type stage struct {
 	PluginID, ExternalID string
 	Path                 place
-	// Done is set when the driver said so; until then it may or may not be staged.
+	// Done is set when the driver has confirmed the staging; until then the volume may or may not be staged.
 	Done bool
 	// Seen is what was mounted at the staging path; nil when the driver mounts nothing there.
 	Seen   *mounts.Entry `json:",omitempty"`
@@ -325,8 +325,8 @@ func passing(err error) error {
 	return fault.Wrap(fault.Unavailable, err)
 }
 
-// note puts a row whose record may follow later: what is taken down needs no record to go on. A crash before
-// leaves the older record, and all is taken down again.
+// note puts a row whose record may follow later: an unmount does not need the record to continue. A crash before
+// leaves the older record, and everything is unmounted again.
 func (j *journal) note(r row) *row {
 	raw, err := json.Marshal(&r)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// umountWait bounds the wait for an unmount of our own: a hung file system may hold it up.
 	umountWait = 15 * time.Second
-	// stackedMax is how many mounts on top of each other are taken away.
+	// stackedMax is how many mounts on top of each other are removed.
 	stackedMax = 8
 	// syncWait bounds the wait for a file system that is written back, syncLook is how often it is asked whether it
 	// lives meanwhile.

@@ -180,7 +180,7 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 
 func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// clearTarget takes away what is mounted at the target without being ours from a try just before, or failed since.
+// clearTarget removes a mount at the target unless it is ours from the previous attempt and has not failed since.
 func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, before *row) error {
 	if err := s.unmounting(ctx, r.Target.Host); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 			}
 		}
 	}
-	// What a stranger has unmounted the driver believes to be staged.
+	// The driver still treats as staged what another process has unmounted.
 	taken := at == nil && here && st.Done && st.Seen != nil
 	if len(users) == 0 && (mismatch != nil || taken || at != nil && (st == nil || st.Done)) {
 		if at != nil {

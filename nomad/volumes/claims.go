@@ -133,7 +133,7 @@ func (s *Service) reported(ctx context.Context, ns string, r *api.VolumeUnpublis
 	}
 	index, err := s.write(ctx, report)
 	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
-		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil // said before
+		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil // reported before
 	}
 	if err != nil {
 		return nil, fmt.Errorf("report on volume %q of allocation %s: %w", r.VolumeID, r.AllocID, err)

@@ -54,7 +54,7 @@ func (s *Service) GetPlugin(ctx context.Context, r *api.PluginGetRequest) (*api.
 	return out, err
 }
 
-// RenamedPlugin takes an operator's word that the driver of a plugin has another name by now.
+// RenamedPlugin records an operator override: the driver of a plugin has a new name.
 func (s *Service) RenamedPlugin(ctx context.Context, r *api.PluginRenamedRequest) (*api.WriteMeta, error) {
 	index, err := s.write(ctx, &commands.RenameDriver{PluginID: r.ID, Former: r.Former, Present: r.Present, Seen: s.state.Read().Index()})
 	if err != nil {

@@ -89,8 +89,8 @@ func deletable(tx *state.Txn, ns, id string) error {
 	return nil
 }
 
-// Detach ends what a volume has on a node. The node is asked to unmount first; with Force the operator's word ends the
-// claims and their attachment: see [Service.detachByForce]. Claims that wait for that go on.
+// Detach ends what a volume has on a node. The node is asked to unmount first; with Force an operator override ends
+// the claims and their attachment: see [Service.detachByForce]. Claims that wait for that continue.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
 	tx := s.state.Read()
 	what, err := detachable(tx, namespaceOf(r.Namespace), r)

@@ -75,7 +75,7 @@ func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
 	return ledger.Next(tx, c)
 }
 
-// trouble is the error that keeps a claim from going on, with the next try.
+// trouble is the error that keeps a claim from continuing, with the next attempt.
 func trouble(tx *state.Txn, c *api.VolumeClaim) string {
 	if c.LastError != "" {
 		return c.LastError + again(0, c.NextRetry)

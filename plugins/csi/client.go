@@ -31,8 +31,8 @@ type Timeouts struct {
 	Read time.Duration
 	// Change bounds calls that change something; default 2 min.
 	Change time.Duration
-	// Linger is how long the driver may go on with a call that changes something after its caller gave it up,
-	// before it is cancelled and the next call for the same object is sent; default a twelfth of Change.
+	// Linger is how long the driver may continue a changing call after its caller's context ended, before it is
+	// cancelled and the next call for the same object is sent; default a twelfth of Change.
 	Linger time.Duration
 }
 

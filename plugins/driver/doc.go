@@ -40,8 +40,8 @@
 //
 // # Health
 //
-// Fingerprint sends a first value at once, then one per change and at least one every [FingerprintPeriod].
-// The driver closes the channel when the context ends or when it cannot go on; the reader opens a new one.
+// Fingerprint sends a first value at once, then one per change and at least one every [FingerprintPeriod]. The driver
+// closes the channel when the context ends or when it cannot continue; the reader opens a new one.
 //
 // # Who writes what
 //

@@ -11,8 +11,8 @@ import (
 type Controllers struct {
 	// Service is set when an instance reports that the plugin has a controller.
 	Service bool
-	// Attach is set when volumes must be attached to nodes by a controller. While none has said what it can, they
-	// must if there is one at all.
+	// Attach is set when volumes must be attached to nodes by a controller. While no controller has reported its
+	// capabilities, they must if there is a controller at all.
 	Attach bool
 	// Detach is set when a healthy one attaches volumes: only its word is one that a node can be cut off.
 	Detach bool

@@ -242,7 +242,7 @@ func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 		s += "; `" + commandtext.StopJob(c.Namespace, c.JobID) + "` ends that"
 	case c.State == api.ClaimReleasing && h.away() && c.VolumeID == v.ID && c.Namespace == v.Namespace:
 		s += "; `" + commandtext.DetachByForce(v.Namespace, v.ID, c.NodeID) + "` ends that"
-	case c.State == api.ClaimReleasing && h.away(): // its id may be that of another external volume by now
+	case c.State == api.ClaimReleasing && h.away(): // its id may be that of another external volume now
 		s += "; `" + commandtext.DetachExternal(c.PluginID, c.ExternalID, c.NodeID) + "` ends that"
 	}
 	return s

@@ -112,8 +112,8 @@ func differs(m, o *api.MountOptions) string {
 	return "other mount flags"
 }
 
-// shareable reports whether users in two modes can share a node's attachment. It keeps the mode of
-// the first: attached for a single node, it is in the way of the second's users elsewhere.
+// shareable reports whether users in two modes can share a node's attachment. It keeps the mode of the first: attached
+// for a single node, it blocks the second's users elsewhere.
 func shareable(a, b api.AccessMode) bool { return a == b || !a.SingleNode() && !b.SingleNode() }
 
 // serves reports whether an attachment was published for what the request needs: drivers must not be asked for
@@ -139,8 +139,8 @@ func allows(m api.AccessMode) int {
 	return 0
 }
 
-// yields reports that a claim has nothing on the node where another is asked for, by the node's word,
-// and that the other can go on with its attachment.
+// yields reports that a claim has nothing on the node of another request, as the node reported, and that the other can
+// continue with its attachment.
 func yields(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) bool {
 	return held.State == api.ClaimUnmounted && !held.Presumed && held.NodeID == r.NodeID &&
 		shareable(held.AccessMode, r.AccessMode) && (a == nil || serves(a, r)) &&

@@ -14,7 +14,7 @@ type Book struct {
 	Attachments []*api.VolumeAttachment
 	// Stale are nodes that may still have the volume mounted for evicted claims.
 	Stale map[string]bool
-	// Moved are nodes that the driver knows by another id by now than the one that they were attached by.
+	// Moved are nodes that the driver knows by another id now than the one that they were attached by.
 	Moved map[string]bool
 	// Held is set after a restore, while nodes that have not reported their mounts may have the volume mounted.
 	Held bool

@@ -99,8 +99,8 @@ type BeginExpand struct {
 // EndExpand records the result of an expansion.
 type EndExpand struct {
 	Answer Answer `msg:",omitempty"`
-	// CapacityBytes is how large the volume is now, also after an expansion that failed for good: an earlier call may have
-	// grown it. 0 is not known.
+	// CapacityBytes is how large the volume is now, also after an expansion that failed finally: an earlier call may
+	// have grown it. 0 is not known.
 	CapacityBytes int64 `msg:",omitempty"`
 	// NodesOwe is set when nodes must expand too.
 	NodesOwe bool `msg:",omitempty"`
@@ -181,7 +181,7 @@ type Attached struct {
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
 }
 
-// RenameDriver is an operator's word that the driver of a plugin has another name by now, and is the same one.
+// RenameDriver is an operator override: the driver of a plugin has a new name and is the same driver.
 type RenameDriver struct {
 	PluginID string `msg:",omitempty"`
 	Former   string `msg:",omitempty"`

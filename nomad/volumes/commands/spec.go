@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
-// Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
-// driver said stays; capacity is left to expansions. held are the claims of the volume.
+// Merged is a known volume with a new spec. It lists all fields that cannot change any more. The driver's reports
+// stay; capacity is left to expansions. held are the claims of the volume.
 func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*api.Volume, error) {
 	next := *old
 	var errs []error

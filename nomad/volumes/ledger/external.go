@@ -137,7 +137,7 @@ func (e External) other(v *api.Volume, want func(*api.Volume) bool) *api.Volume 
 
 func sameSpec(a, b *api.Volume) bool { return a.ID == b.ID && a.Namespace == b.Namespace }
 
-// Mirror gives the other specs of the external volume what the driver said of it to one.
+// Mirror copies what the driver reported about one spec of the external volume to the others.
 func Mirror(tx *state.Txn, v *api.Volume) {
 	for _, o := range ExternalOf(tx, v).Specs {
 		if sameSpec(o, v) {
@@ -149,7 +149,7 @@ func Mirror(tx *state.Txn, v *api.Volume) {
 	}
 }
 
-// Inherit gives a new spec what the driver said of its external volume to those that are there.
+// Inherit copies what the driver reported about the external volume's existing specs to a new one.
 func Inherit(tx *state.Txn, v *api.Volume) {
 	for _, o := range ExternalOf(tx, v).Specs {
 		if !sameSpec(o, v) {

@@ -22,7 +22,7 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 	return c
 }
 
-// Attaches reports whether a plugin attaches volumes as far as nodes have said, or may.
+// Attaches reports whether a plugin attaches volumes according to its nodes, or may.
 func Attaches(tx *state.Txn, plugin string) bool { return controllers(tx, plugin).Attach }
 
 // guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of a

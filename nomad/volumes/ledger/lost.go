@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// LimitExpiry is for how long a volume limit that a driver reported is believed.
+// LimitExpiry is for how long a volume limit that a driver reported is valid.
 const LimitExpiry = 5 * time.Minute
 
 // Lost reports whether the state of the node is unknown.

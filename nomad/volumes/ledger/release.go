@@ -90,8 +90,8 @@ func MountWaits(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
 // Evict moves a claim to unmounted without the node's report; proof and by record the reason and its source.
 func Evict(tx *state.Txn, h Hold, proof, by string) error { return Standard().Evict(tx, h, proof, by) }
 
-// Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not. mounts are those
-// of the present boot.
+// Rebooted releases what a node was to unmount: it came back from another boot, which removed the mounts. mounts are
+// those of the present boot.
 func Rebooted(tx *state.Txn, nodeID string, mounts []*api.StaleMount) error {
 	mounted := func(h Hold) bool { return slices.ContainsFunc(mounts, h.stale) }
 	Standard().cleaned(tx, nodeID, func(m *api.StaleMount) bool {
@@ -257,7 +257,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 	return nil
 }
 
-// cutOff reports whether the detach that follows cuts the node of a claim off, whoever evicted it and whatever others
+// cutOff reports whether the detach that follows cuts the node of a claim off, regardless of who evicted it and of what others
 // may do with the volume.
 func cutOff(tx *state.Txn, c *api.VolumeClaim) bool {
 	return c.Attach && !claim.NeverAttached(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Unclean reports whether allocations that are over may still have volumes mounted on the node, by what the
-// node has said, and its plugins are there to unmount them.
+// Unclean reports whether allocations that have ended may still have volumes mounted on the node, by the node's
+// reports, and its plugins are there to unmount them.
 func Unclean(tx *state.Txn, n *api.Node) bool {
 	able := func(plugin string) bool {
 		i := n.CSINodePlugins[plugin]

@@ -95,13 +95,13 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 	return nil, nil // not reached: there is a controller
 }
 
-// answered reports whether a plugin has said yes or no.
+// answered reports whether a plugin has replied, with success or an error.
 func answered(err error) bool { return err == nil || failed(err).call != nil }
 
 // avoidFor is how long a controller that did not respond is called after the others.
 const avoidFor = time.Minute
 
-// last is the error of the last controller that was asked, with what the others said.
+// last is the error of the last controller that was called, with the errors of the others.
 func last(before []error, err error, lost bool) error {
 	if len(before) > 0 {
 		err = fmt.Errorf("%w (before that: %s)", err, errors.Join(before...).Error())

@@ -8,7 +8,7 @@ import (
 
 // Limits are the reconciler's bounds and times; zero fields mean those of [Default].
 type Limits struct {
-	// FenceAfter is how long a node is down before its attachments are taken away.
+	// FenceAfter is how long a node is down before its attachments are removed.
 	FenceAfter time.Duration
 	// LeaseMargin is added to the lease of a node that was lost: it counts from when its heartbeat was sent.
 	LeaseMargin time.Duration

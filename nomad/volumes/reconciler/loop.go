@@ -245,7 +245,7 @@ func (r *Reconciler) lossChanged(ctx context.Context, q *queue, tx *state.Txn, c
 	}
 }
 
-// specChanged looks again at the calls that may go on with the secrets of the new spec.
+// specChanged reconciles again the calls that may continue with the secrets of the new spec.
 func (r *Reconciler) specChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
 	before, _ := c.Before.(*api.Volume)
 	after, _ := c.After.(*api.Volume)

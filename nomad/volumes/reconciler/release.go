@@ -13,8 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// lookRelease helps a claim whose node should unmount: it gives up a node that is lost, and asks one
-// that is there but forgot to report.
+// lookRelease helps a claim whose node should unmount: it evicts the claims of a lost node, and asks a node that is
+// there but forgot to report.
 func (r *Reconciler) lookRelease(ctx context.Context, k key, t tries) time.Time {
 	var later time.Time
 	next := r.doAll(ctx, t, func() []operation {

@@ -94,7 +94,7 @@ func (f failure) passes() bool {
 	return true
 }
 
-// open reports whether the plugin has said neither yes nor no.
+// open reports whether the plugin's reply leaves the outcome open.
 func (f failure) open() bool {
 	//exhaustive:enforce
 	switch f.verdict() {

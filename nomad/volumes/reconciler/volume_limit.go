@@ -9,7 +9,7 @@ import (
 
 func limitKey(node string) key { return key{kindLimit, node, "", ""} }
 
-// limitExpiry is until when a volume limit that a driver has just reported is believed, in Unix nanoseconds.
+// limitExpiry is until when a volume limit that a driver has just reported is valid, in Unix nanoseconds.
 func (r *Reconciler) limitExpiry() int64 { return r.now().Add(r.limits.LimitExpiry).UnixNano() }
 
 // lookLimit forgets the volume limits of a node when they have expired.

@@ -58,7 +58,7 @@ type Config struct {
 	MountGroup bool
 	// OfflineExpansion requires that volumes are not in use while they grow.
 	OfflineExpansion bool
-	// Deaf makes the driver go on with its work when a caller gives up, as most do; its reply is lost then.
+	// Deaf makes the driver continue its work when a caller's context ends, as most do; its reply is lost then.
 	Deaf bool
 	// SnapshotTime is how long a snapshot takes until it is ready to use.
 	SnapshotTime time.Duration

@@ -47,7 +47,7 @@ type Host interface {
 	// Remove removes the mount, never lazily. For it and the next methods a mount is what [Host.At] has shown: one that
 	// no longer exists is a success, another one at its path is left alone.
 	Remove(m *Entry) error
-	// Detach removes the mount lazily. Other mounts of its file system go on.
+	// Detach removes the mount lazily. Other mounts of its file system stay.
 	Detach(m *Entry) error
 	// Abort makes the file system fail what waits for it (MNT_FORCE), wherever it is mounted. The mount stays.
 	Abort(m *Entry) error

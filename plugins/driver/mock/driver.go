@@ -54,7 +54,7 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 	}), nil
 }
 
-// state is what a handle holds: enough to go on with the timers.
+// state is what a handle holds: enough to continue the timers.
 type state struct {
 	Config map[string]any
 	Ends   time.Time

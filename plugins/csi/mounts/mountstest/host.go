@@ -139,7 +139,7 @@ func (h *Host) SetBusy(path string, busy bool) {
 	h.busy[path] = busy
 }
 
-// Mount puts a file system at path, in the way of a driver that mounts a device; dev identifies the device.
+// Mount puts a file system at path, as a driver that mounts a device does; dev identifies the device.
 func (h *Host) Mount(dev, fstype, path string, f mounts.Flags) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ const (
 	umountNoFollow = 8
 	// againMS is the pause between tries to end a task whose lease has ended, or to unmount what others use.
 	againMS = 100
-	// lookMS bounds a wait for the file systems: it does not go on while the host sleeps, and the lease does.
+	// lookMS bounds a wait for the file systems: its clock stops while the host sleeps, and the lease's does not.
 	lookMS = 1000
 	// lateNS is how long there is for what begins when all of the lease has ended already, as after a sleep.
 	lateNS = 2e9
@@ -36,8 +36,8 @@ type lease struct {
 	path   string
 	shared bool
 
-	// ended is set when the task is killed because its lease has ended, released when nothing needs to be kept any more,
-	// closed when the volumes were taken away.
+	// ended is set when the task is killed because its lease has ended, released when nothing needs to be kept any
+	// more, closed when the volumes were removed.
 	ended, released, closed bool
 	// lapsed is set when a renewal came of a time after the end: the volumes may be another process's now.
 	lapsed bool
@@ -107,7 +107,7 @@ func (l *lease) wait() int64 {
 // until is how many milliseconds are left.
 func (l *lease) until(at int64) int64 { return max(l.from+at-bootTime(), 0) / 1e6 }
 
-// over reports whether the task must end. It stays so: the mounts may be taken away now.
+// over reports whether the task must end. It stays so: the mounts may be removed now.
 func (l *lease) over() bool {
 	return l.ended || l.lapsed || l.stop > 0 && bootTime() >= l.from+l.stop
 }

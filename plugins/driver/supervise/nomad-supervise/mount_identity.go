@@ -16,7 +16,7 @@ const (
 	statxHolds, statxAttributes, statxNumber = 0, 8, 144
 )
 
-// number identifies a mount: for good when it is unique, else as long as it is mounted. An id of 0 is not known.
+// number identifies a mount: permanently when it is unique, else as long as it is mounted. An id of 0 is not known.
 type number struct {
 	id     uint64
 	unique bool
@@ -50,8 +50,9 @@ func numberAt(fd int, path string, ask uintptr) (n number) {
 	return n
 }
 
-// look notes the mounts that the lease is about: those that are there while the servers are heard. Later ones at the same
-// paths are of others, who have leases of their own. It is not waited for, since some file systems are asked all the same.
+// look records the mounts that the lease is about: those that exist while the servers are heard. Later ones at the
+// same paths belong to others, who have leases of their own. The lease does not wait for it, because some file systems
+// may block it all the same.
 func (l *lease) look() {
 	if l.stop <= 0 {
 		return
