@@ -77,9 +77,16 @@ func Open(path string, log hclog.Logger) (*DB, error) {
 		return nil, err
 	}
 	db := newDB(back, log)
-	db.fresh = fresh
-	return db, nil
+	if db.fresh = fresh; fresh {
+		// An agent that is killed before its first write leaves a store that is empty and not lost.
+		err = db.write(map[slot][]byte{createdMark: {1}}, pace{kept: true})
+		_ = db.Flush() // a disk that is full now gets the mark with a later write
+	}
+	return db, err
 }
+
+// createdMark distinguishes a store that was created before from one that was created by this Open.
+var createdMark = slot{"store", "created"}
 
 // Memory makes a store that is kept in memory only, for tests and development agents.
 func Memory() *DB {

@@ -122,6 +122,25 @@ func TestFileOfAnotherAgentIsRefusedByName(t *testing.T) {
 	}
 }
 
+// An agent that was killed before its first write leaves a store that does not count as lost.
+func TestStoreIsFreshOnlyOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	if !open(t, path).Fresh() {
+		t.Fatal("a new store is not fresh")
+	}
+	asKilled, err := os.ReadFile(path) // the first store is still open and nothing was written to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := filepath.Join(t.TempDir(), "s.db")
+	if err := os.WriteFile(again, asKilled, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if open(t, again).Fresh() {
+		t.Error("the store of a killed agent counts as lost")
+	}
+}
+
 func TestDamagedFileIsMovedAside(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"garbage": func([]byte) []byte { return []byte(strings.Repeat("no database ", 9000)) },

@@ -125,7 +125,7 @@ const subPathJob = `job "sub" {
 func TestOwnerAndSubPathMistakesAreNamed(t *testing.T) {
 	a := kit.Start(t)
 	a.Plugin("hp")
-	if out, code := a.Run("volume", "create", volumeFile(t, 1, "rwx")); code == 0 || !strings.Contains(out, `v1.hcl:13:10: mode: "rwx" is not an octal mode`) {
+	if out, code := a.Run("volume", "create", volumeFile(t, 1, "rwx")); code == 0 || !strings.Contains(out, `v1.hcl:13:10: owner.mode: "rwx" is not an octal mode`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	for sub, want := range map[string]string{"/etc": "is absolute", "a/../../b": `contains ".."`} {
