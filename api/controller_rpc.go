@@ -1,11 +1,11 @@
 package api
 
-// ControllerCall names the plugin and, for ordered calls, the fence of the intent behind the call.
+// ControllerCall names the plugin of a call and, for ordered calls, the fence of the intent.
 type ControllerCall struct {
 	PluginID string `msg:",omitempty"`
 	// Fence is the raft index of the intent; 0 for calls that change nothing.
 	Fence uint64 `msg:",omitempty"`
-	// Provider is the name of the driver that is meant; a host whose plugin is another one refuses the call. Empty is any.
+	// Provider is the name of the driver to call; a host with another driver rejects the call. Empty means any driver.
 	Provider string `msg:",omitempty"`
 }
 
@@ -22,7 +22,7 @@ type ControllerPublishRequest struct {
 	Context        map[string]string `msg:",omitempty"`
 }
 
-// ControllerPublishResponse carries what the node needs to stage the volume.
+// ControllerPublishResponse contains the context that the node needs to stage the volume.
 type ControllerPublishResponse struct {
 	PublishContext map[string]string `msg:",omitempty"`
 	// Provider is the name of the driver that replied.
@@ -37,7 +37,7 @@ type ControllerUnpublishRequest struct {
 	Secrets        map[string]string `msg:",omitempty"`
 }
 
-// ControllerValidateRequest asks whether a volume has the capabilities.
+// ControllerValidateRequest checks whether a volume has the capabilities.
 type ControllerValidateRequest struct {
 	ControllerCall
 	ExternalID   string              `msg:",omitempty"`
@@ -48,11 +48,11 @@ type ControllerValidateRequest struct {
 	Context      map[string]string   `msg:",omitempty"`
 }
 
-// ControllerValidateResponse says whether the plugin confirmed what was asked. A plugin that denies it answers
-// with an error.
+// ControllerValidateResponse reports whether the plugin confirmed the capabilities. If the plugin denies them the call
+// returns an error.
 type ControllerValidateResponse struct {
 	Validated bool `msg:",omitempty"`
-	// Message is why it is not validated.
+	// Message is the reason why the capabilities are not validated.
 	Message string `msg:",omitempty"`
 	// Provider is the name of the driver that replied.
 	Provider string `msg:",omitempty"`
@@ -79,7 +79,7 @@ type ControllerCreateResponse struct {
 	CapacityBytes int64             `msg:",omitempty"`
 	Context       map[string]string `msg:",omitempty"`
 	Topologies    []*Topology       `msg:",omitempty"`
-	// OtherSource is set when the plugin does not say that the volume is made from what was asked for.
+	// OtherSource is set when the plugin does not confirm the requested source of the volume.
 	OtherSource bool `msg:",omitempty"`
 	// Provider is the name of the driver that replied.
 	Provider string `msg:",omitempty"`
@@ -89,7 +89,7 @@ type ControllerCreateResponse struct {
 type ControllerDeleteRequest struct {
 	ControllerCall
 	ExternalID string `msg:",omitempty"`
-	// Name is that of the volume's creation: a late call of it must not make the volume again.
+	// Name is the name in the volume's creation: a late call of the creation must not create the volume again.
 	Name    string            `msg:",omitempty"`
 	Secrets map[string]string `msg:",omitempty"`
 }
@@ -111,7 +111,7 @@ type ControllerExpandResponse struct {
 	NodeExpansionRequired bool  `msg:",omitempty"`
 }
 
-// ControllerListRequest asks for one page of the provider's volumes.
+// ControllerListRequest requests one page of the provider's volumes.
 type ControllerListRequest struct {
 	ControllerCall
 	MaxEntries int32  `msg:",omitempty"`
@@ -124,7 +124,7 @@ type ControllerListResponse struct {
 	NextToken string            `msg:",omitempty"`
 }
 
-// ControllerSnapshotRequest makes a snapshot; Name is the idempotency key.
+// ControllerSnapshotRequest creates a snapshot; Name is the idempotency key.
 type ControllerSnapshotRequest struct {
 	ControllerCall
 	ExternalID string            `msg:",omitempty"`
@@ -145,13 +145,13 @@ type ControllerSnapshotDeleteRequest struct {
 	Secrets map[string]string `msg:",omitempty"`
 }
 
-// ControllerSnapshotListRequest asks for one page of the provider's snapshots.
+// ControllerSnapshotListRequest requests one page of the provider's snapshots.
 type ControllerSnapshotListRequest struct {
 	ControllerCall
 	MaxEntries int32             `msg:",omitempty"`
 	Token      string            `msg:",omitempty"`
 	Secrets    map[string]string `msg:",omitempty"`
-	// ID and SourceID narrow the list to one snapshot, or to those of one volume.
+	// ID and SourceID limit the list to one snapshot, or to those of one volume.
 	ID       string `msg:",omitempty"`
 	SourceID string `msg:",omitempty"`
 }
@@ -173,30 +173,30 @@ type NodeVolumeExpandRequest struct {
 	Secrets map[string]string `json:"-" msg:",omitempty"`
 }
 
-// NodeVolumeDetachRequest asks a node to unmount a volume of one allocation, even of one that it no longer runs.
+// NodeVolumeDetachRequest requests that a node unmounts a volume of one allocation, even if it no longer runs there.
 type NodeVolumeDetachRequest struct {
 	Namespace  string `msg:",omitempty"`
 	VolumeID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
 	PluginID   string `msg:",omitempty"`
 	AllocID    string `msg:",omitempty"`
-	// Use is that of the claim.
+	// Use is the use of the claim, see [VolumeClaim].
 	Use string `msg:",omitempty"`
-	// Force lets the node unmount by itself when the driver cannot or will not.
+	// Force lets the node unmount without the driver when the driver fails.
 	Force bool `msg:",omitempty"`
 }
 
-// ControllerVerifyRequest asks what the provider knows of a volume or snapshot, by whatever calls the plugin
-// offers: ControllerGetVolume, ListVolumes, ValidateVolumeCapabilities, ListSnapshots.
+// ControllerVerifyRequest queries the provider's state of a volume or snapshot with the RPCs that the plugin
+// supports: ControllerGetVolume, ListVolumes, ValidateVolumeCapabilities, ListSnapshots.
 type ControllerVerifyRequest struct {
 	ControllerCall
-	// ExternalID is the driver's id; empty when it is not known.
+	// ExternalID is the driver's id; empty if unknown.
 	ExternalID string `msg:",omitempty"`
 	// Snapshot is set when ExternalID is the id of a snapshot.
 	Snapshot bool `msg:",omitempty"`
-	// SourceID narrows snapshots to those of one volume.
+	// SourceID limits snapshots to those of one volume.
 	SourceID string `msg:",omitempty"`
-	// ProviderNodeID is the node whose attachment is in question; empty when none is.
+	// ProviderNodeID is the provider's id of the node whose attachment is queried; empty for none.
 	ProviderNodeID string              `msg:",omitempty"`
 	Capabilities   []*VolumeCapability `msg:",omitempty"`
 	MountOptions   *MountOptions       `msg:",omitempty"`
@@ -204,22 +204,22 @@ type ControllerVerifyRequest struct {
 	Context        map[string]string   `msg:",omitempty"`
 }
 
-// What a provider knows.
+// Results of a [ControllerVerifyRequest].
 const (
-	// KnownYes means that the provider confirms it.
+	// KnownYes means that the provider confirms the state.
 	KnownYes = "yes"
-	// KnownNo means that the provider denies it.
+	// KnownNo means that the provider denies the state.
 	KnownNo = "no"
-	// KnownNothing means that the plugin has no RPC that can report it.
+	// KnownNothing means that the plugin has no RPC that reports the state.
 	KnownNothing = ""
 )
 
-// ControllerVerifyResponse is what a provider knows: see the constants KnownYes, KnownNo and KnownNothing.
+// ControllerVerifyResponse is the provider's state. Exists and Attached are [KnownYes], [KnownNo] or [KnownNothing].
 type ControllerVerifyResponse struct {
 	Exists string `msg:",omitempty"`
-	// Attached reports whether the volume is attached to the node in question.
+	// Attached reports whether the volume is attached to the node ProviderNodeID.
 	Attached string `msg:",omitempty"`
-	// By names the RPCs that reported it.
+	// By names the RPCs that reported the state.
 	By string `msg:",omitempty"`
 	// CapacityBytes is the size of the volume; 0 when no RPC reports it.
 	CapacityBytes int64 `json:",omitempty" msg:",omitempty"`

@@ -2,7 +2,8 @@ package api
 
 import "time"
 
-// Node is one client agent: what it is, what it has, what it runs plugins for. The node writes its fingerprint, the servers status and eligibility.
+// Node is the record of one client agent: its attributes, resources, drivers and plugins. The node writes its
+// fingerprint; the servers write its status and eligibility.
 type Node struct {
 	ID                    string                      `msg:",omitempty"`
 	Datacenter            string                      `msg:",omitempty"`
@@ -33,58 +34,58 @@ type Node struct {
 	CreateIndex           uint64                      `msg:",omitempty"`
 	ModifyIndex           uint64                      `msg:",omitempty"`
 	NodeMaxAllocs         int                         `msg:",omitempty"`
-	// SecretID is known to the node and the servers only; see [Node.Redacted].
+	// SecretID is shared by the node and the servers only; see [Node.Redacted].
 	SecretID string `json:"SecretID" msg:",omitempty"`
-	// ComputedClass is a hash over what constraints can see.
+	// ComputedClass is a hash of the fields that constraints can refer to.
 	ComputedClass            string `msg:",omitempty"`
 	LastMissedHeartbeatIndex uint64 `msg:",omitempty"`
 	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
 	// BootID identifies one boot of the host.
 	BootID string `json:"-" msg:",omitempty"`
-	// CSILimits are the limits of volumes per plugin that drivers have taught by refusing one more.
+	// CSILimits are the limits of volumes per plugin, observed when a driver rejected a further volume.
 	CSILimits map[string]*CSILimit `json:",omitempty" msg:",omitempty"`
-	// StaleMounts are what a node may still have mounted of claims that were given up while nobody heard of it,
-	// or by force. It goes with the node's word that the mount is gone, or with another boot. A node that the
-	// servers do not know brings what it has mounted.
+	// StaleMounts are mounts that the node may still have of claims that were released while the node was
+	// unreachable, or by force. An entry is removed when the node reports the unmount, or after a reboot. A node that
+	// the servers have no record of reports its mounts here when it registers.
 	StaleMounts []*StaleMount `json:",omitempty" msg:",omitempty"`
-	// Process and Number are those of the newest registration, see [NodeRegisterRequest]; Former are the processes before
-	// it, the oldest first.
+	// Process and Number are those of the newest registration, see [NodeRegisterRequest]; Former are the previous
+	// processes, oldest first.
 	Process string   `json:"-" msg:",omitempty"`
 	Number  uint64   `json:"-" msg:",omitempty"`
 	Former  []string `json:"-" msg:",omitempty"`
-	// Silence is for how long nothing had been heard of a node when it was found to be down.
+	// Silence is the time since the last heartbeat when the node was marked down.
 	Silence time.Duration `json:"-" msg:",omitempty"`
-	// RPCAddr is the address that servers see; diagnostic only.
+	// RPCAddr is the node's address as seen by the servers; diagnostic only.
 	RPCAddr string `json:"-" msg:",omitempty"`
 }
 
-// StaleMount is a mount of a volume whose claim was given up without the node's word. Until that comes the
-// volume is neither attached nor mounted on the node anew: the old mount would come to life with it.
+// StaleMount is a mount of a volume whose claim was released without a report of the node. Until the node reports the
+// unmount, the volume is neither attached nor mounted on the node again: that could make the old mount usable again.
 type StaleMount struct {
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
 	AllocID   string `msg:",omitempty"`
-	// Use is that of the claim.
+	// Use is the use of the claim, see [VolumeClaim].
 	Use        string `json:",omitempty" msg:",omitempty"`
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
-	// ProviderNodeID is the driver's id of the machine; empty where it was not known.
+	// ProviderNodeID is the driver's id of the machine; empty if unknown.
 	ProviderNodeID string `json:",omitempty" msg:",omitempty"`
-	// Since is the Unix time in nanoseconds at which the claim was given up.
+	// Since is the time of the claim's release in Unix nanoseconds.
 	Since int64 `msg:",omitempty"`
-	// LastError is why the node could not unmount it yet.
+	// LastError is the error of the node's last attempt to unmount.
 	LastError string `json:",omitempty" msg:",omitempty"`
-	// AccessMode, AttachmentMode and ReadOnly are those of the claim, Lease is what the node promised with it.
+	// AccessMode, AttachmentMode, ReadOnly and Lease are those of the claim.
 	AccessMode     AccessMode     `json:",omitempty" msg:",omitempty"`
 	ReadOnly       bool           `json:",omitempty" msg:",omitempty"`
 	AttachmentMode AttachmentMode `json:",omitempty" msg:",omitempty"`
 	Lease          time.Duration  `json:",omitempty" msg:",omitempty"`
-	// Shared is set when the claim was given up without any proof, as no user of the volume excluded another then.
+	// Shared is set when the claim was released without a proof, because no use of the volume excluded another one.
 	Shared bool `json:",omitempty" msg:",omitempty"`
 }
 
-// Rollback is the hold on volumes after a restore: until all nodes have reported their mounts, no volume that excludes
-// another user is given to a user, detached or deleted.
+// Rollback is the hold on volumes after a restore: until all nodes have reported their mounts, no exclusive volume
+// becomes ready for a user, is detached or deleted.
 type Rollback struct {
 	// At is the time of the restore in Unix nanoseconds. A registration that carries it was built after the restore.
 	At int64 `msg:",omitempty"`
@@ -124,7 +125,7 @@ type NodeStub struct {
 	HostVolumes           map[string]*HostVolumeInfo `msg:",omitempty"`
 }
 
-// NodeResources is what a node has.
+// NodeResources is the capacity of a node.
 type NodeResources struct {
 	Cpu            NodeCpuResources      `msg:",omitempty"`
 	Memory         NodeMemoryResources   `msg:",omitempty"`
@@ -198,7 +199,7 @@ type NodeDiskResources struct {
 	DiskMB int64 `msg:",omitempty"`
 }
 
-// NodeReservedResources is what is kept for the host and never given to tasks.
+// NodeReservedResources is the capacity reserved for the host, which tasks never get.
 type NodeReservedResources struct {
 	Cpu      NodeReservedCpuResources
 	Memory   NodeReservedMemoryResources  `msg:",omitempty"`
@@ -206,23 +207,23 @@ type NodeReservedResources struct {
 	Networks NodeReservedNetworkResources `msg:",omitempty"`
 }
 
-// NodeReservedCpuResources is the processor share kept for the host in MHz, and the cores.
+// NodeReservedCpuResources is the processor share reserved for the host in MHz, and the cores.
 type NodeReservedCpuResources struct {
 	CpuShares        uint64   `msg:",omitempty"`
 	ReservedCpuCores []uint16 `msg:",omitempty"`
 }
 
-// NodeReservedMemoryResources is the memory kept for the host in MiB.
+// NodeReservedMemoryResources is the memory reserved for the host in MiB.
 type NodeReservedMemoryResources struct {
 	MemoryMB uint64 `msg:",omitempty"`
 }
 
-// NodeReservedDiskResources is the disk space kept for the host in MiB.
+// NodeReservedDiskResources is the disk space reserved for the host in MiB.
 type NodeReservedDiskResources struct {
 	DiskMB uint64 `msg:",omitempty"`
 }
 
-// NodeReservedNetworkResources is the list of ports kept for the host, such as "22,80-90".
+// NodeReservedNetworkResources is the list of ports reserved for the host, such as "22,80-90".
 type NodeReservedNetworkResources struct {
 	ReservedHostPorts string `msg:",omitempty"`
 }
@@ -260,7 +261,7 @@ type NodeEvent struct {
 	CreateIndex uint64            `msg:",omitempty"`
 }
 
-// DrainSpec is the user's half of a drain: a negative Deadline forces, zero means none.
+// DrainSpec is the user's specification of a drain. A negative Deadline forces the drain at once, 0 means no deadline.
 type DrainSpec struct {
 	Deadline         time.Duration `msg:",omitempty"`
 	IgnoreSystemJobs bool          `msg:",omitempty"`

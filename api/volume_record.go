@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AccessMode says how many nodes may use a volume, and how.
+// AccessMode is the number of nodes that may use a volume at a time, and whether they may write.
 type AccessMode string
 
 // Access modes; names as in job and volume files.
@@ -21,7 +21,7 @@ const (
 	AccessMultiNodeMultiWriter  AccessMode = "multi-node-multi-writer"
 )
 
-// AttachmentMode says whether a volume is used as a file system or as a block device.
+// AttachmentMode is the form in which a volume is used: a file system or a block device.
 type AttachmentMode string
 
 // Attachment modes.
@@ -31,91 +31,91 @@ const (
 	AttachmentBlock      AttachmentMode = "block-device"
 )
 
-// VolumeSpec is what a user says of a volume. Re-submitting it never touches what the driver said.
+// VolumeSpec is the user's specification of a volume. Updating it never changes the values that the driver reported.
 type VolumeSpec struct {
 	ID        string `hcl:"id" msg:",omitempty"`
 	Name      string `hcl:"name" msg:",omitempty"`
 	Namespace string `hcl:"namespace" msg:",omitempty"`
 	PluginID  string `hcl:"plugin_id" msg:",omitempty"`
-	// ExternalID is the provider's id of a volume that exists already; empty for volumes to be created.
+	// ExternalID is the provider's id of an existing volume; empty for a volume to be created.
 	ExternalID            string              `hcl:"external_id" msg:",omitempty"`
 	RequestedTopologies   *TopologyRequest    `hcl:"topology_request" msg:",omitempty"`
 	RequestedCapacityMin  int64               `hcl:"capacity_min" msg:",omitempty"`
 	RequestedCapacityMax  int64               `hcl:"capacity_max" msg:",omitempty"`
 	RequestedCapabilities []*VolumeCapability `hcl:"capability" msg:",omitempty"`
 	MountOptions          *MountOptions       `hcl:"mount_options" msg:",omitempty"`
-	// Secrets are passed to the driver and never shown.
+	// Secrets are passed to the driver and never returned by the API.
 	Secrets    map[string]string `hcl:"secrets" msg:",omitempty"`
 	Parameters map[string]string `hcl:"parameters" msg:",omitempty"`
-	// Context is opaque to us; for created volumes the driver's context is used instead.
+	// Context is passed to the driver unchanged; for created volumes the driver's context is used instead.
 	Context    map[string]string `hcl:"context" msg:",omitempty"`
 	CloneID    string            `hcl:"clone_id" msg:",omitempty"`
 	SnapshotID string            `hcl:"snapshot_id" msg:",omitempty"`
-	// Owner is who owns the root of the mounted file system; nil leaves it as the driver made it.
+	// Owner is the owner of the mounted file system; nil leaves the owner that the driver set.
 	Owner *VolumeOwner `hcl:"owner" json:",omitempty" msg:",omitempty"`
-	// OnMountDead is what the node does when a mount stops answering: republish, restart, signal or
+	// OnMountDead is the node's action when a mount stops responding: republish, restart, signal or
 	// ignore; empty means ignore.
 	OnMountDead string `hcl:"on_mount_dead" json:",omitempty" msg:",omitempty"`
-	// OnNodeLoss says what frees the volume from a node that is lost: fence, wait or assume; empty means fence.
+	// OnNodeLoss is the condition that releases the volume from a lost node: fence, wait or assume; empty means fence.
 	OnNodeLoss string `hcl:"on_node_loss" json:",omitempty" msg:",omitempty"`
-	// FenceAfter is how long a node must be down before the volume is detached from it; 0 means the
+	// FenceAfter is the time that a node must be down before the volume is detached from it; 0 means the
 	// server's default.
 	FenceAfter time.Duration `hcl:"fence_after" json:",omitempty" msg:",omitempty"`
-	// Lease is for how long a node may use an exclusive volume without attach after its last answered
-	// heartbeat; 0 means the server's default.
+	// Lease is the time that a node may use an exclusive volume that needs no attach after its last
+	// acknowledged heartbeat; 0 means the server's default.
 	Lease time.Duration `hcl:"lease" json:",omitempty" msg:",omitempty"`
-	// Fence says what keeps a node that was lost from writing: storage, lease or both; empty means storage
-	// where the driver attaches and lease where it does not.
+	// Fence is the mechanism that stops writes of a lost node: storage, lease or both; empty means storage
+	// if the driver attaches volumes, otherwise lease.
 	Fence string `hcl:"fence" json:",omitempty" msg:",omitempty"`
-	// WriteBack is the part of the lease that is kept for writing data back and unmounting; 0 means the default.
+	// WriteBack is the part of the lease that is reserved for writing data back and unmounting; 0 means the default.
 	WriteBack time.Duration `hcl:"write_back" json:",omitempty" msg:",omitempty"`
 }
 
-// What keeps a node that was lost from writing to a volume.
+// Values of [VolumeSpec].Fence: the mechanisms that stop writes of a lost node.
 const (
 	// FenceStorage relies on the detach of the storage.
 	FenceStorage = "storage"
-	// FenceLease relies on the node, which stops the users before its lease ends.
+	// FenceLease relies on the node, which stops the users of the volume before the lease expires.
 	FenceLease = "lease"
-	// FenceBoth waits for the end of the lease and detaches then.
+	// FenceBoth detaches the volume after the lease has expired.
 	FenceBoth = "both"
 )
 
-// What frees a volume from a node that is lost.
+// Values of [VolumeSpec].OnNodeLoss: the conditions that release a volume from a lost node.
 const (
-	// NodeLossFence takes the storage's detach, the end of the lease, another boot or a fencing hook.
+	// NodeLossFence requires a detach by the storage, the expiry of the lease, a reboot of the node or a fencing hook.
 	NodeLossFence = "fence"
-	// NodeLossWait takes the same, but never the end of a lease.
+	// NodeLossWait requires the same, except that an expired lease does not suffice.
 	NodeLossWait = "wait"
-	// NodeLossAssume frees it as soon as the node is down, and says so.
+	// NodeLossAssume releases the volume as soon as the node is down, and records the proof "assumed".
 	NodeLossAssume = "assume"
 )
 
-// VolumeRelease is how one claim ended: who had it, and why it was safe to give the volume on.
+// VolumeRelease records the end of one claim: its allocation and node, and why the volume could be reused.
 type VolumeRelease struct {
 	AllocID string `msg:",omitempty"`
 	NodeID  string `msg:",omitempty"`
 	// Proof is released, fenced or assumed.
 	Proof string `msg:",omitempty"`
-	// By says how it was proven: the node, the provider, the lease, another boot, a hook, an operator or the policy.
+	// By is the source of the proof: the node, the provider, the lease, a reboot, a hook, an operator or the policy.
 	By string `msg:",omitempty"`
-	// Reason is what an operator gave as the reason.
+	// Reason is the reason that an operator gave.
 	Reason string `json:",omitempty" msg:",omitempty"`
-	// At is in Unix nanoseconds.
+	// At is the time of the release in Unix nanoseconds.
 	At int64 `msg:",omitempty"`
 }
 
-// VolumeOwner is the owner that the node gives to a mounted file system.
+// VolumeOwner is the owner that the node sets on a mounted file system.
 type VolumeOwner struct {
 	UID int `hcl:"uid" msg:",omitempty"`
 	GID int `hcl:"gid" msg:",omitempty"`
-	// Mode is octal, such as "0770"; empty leaves the mode.
+	// Mode is the octal mode, such as "0770"; empty leaves the mode unchanged.
 	Mode string `hcl:"mode" msg:",omitempty"`
-	// Policy is root-mismatch (all files, but only when the root differs; the default), always or never.
+	// Policy is root-mismatch (all files, only when the root directory differs; the default), always or never.
 	Policy string `hcl:"policy" msg:",omitempty"`
 }
 
-// What the node does when a mount stops answering.
+// Values of [VolumeSpec].OnMountDead: the node's actions when a mount stops responding.
 const (
 	MountDeadIgnore    = "ignore"
 	MountDeadRepublish = "republish"
@@ -123,14 +123,14 @@ const (
 	MountDeadSignal    = "signal"
 )
 
-// When files below the root are given to the owner.
+// Values of [VolumeOwner].Policy: when the owner is also set on the files below the root directory.
 const (
 	OwnerRootMismatch = "root-mismatch"
 	OwnerAlways       = "always"
 	OwnerNever        = "never"
 )
 
-// VolumeState is where the provisioning of a volume stands.
+// VolumeState is the provisioning state of a volume.
 type VolumeState string
 
 // States of provisioning: creating -> available -> (expanding) -> deleting -> (no row).
@@ -142,11 +142,11 @@ const (
 	VolumeFailed    VolumeState = "failed"
 )
 
-// VolumeProvision is what the driver and the provisioning machine say of a volume.
+// VolumeProvision is the provisioning state of a volume and the values that its driver reported.
 type VolumeProvision struct {
-	// Provider is the name of the driver that made the volume, was asked to, or knew it when it was registered; while
-	// there is Replaces it is that of the driver that was asked for that; empty where that was not
-	// known. Another one may have another volume by its id.
+	// Provider is the name of the driver that created the volume, was called to create it, or reported it when it was
+	// registered. While Replaces is set it is the driver that was called to create Replaces. Empty means unknown.
+	// Another driver may have a different volume with the same id.
 	Provider   string            `json:",omitempty" msg:",omitempty"`
 	State      VolumeState       `msg:",omitempty"`
 	ExternalID string            `msg:",omitempty"`
@@ -154,41 +154,42 @@ type VolumeProvision struct {
 	Topologies []*Topology       `msg:",omitempty"`
 	// CapacityBytes is the real size; 0 means unknown.
 	CapacityBytes int64 `msg:",omitempty"`
-	// Intent is the raft index of the running provisioning call; drivers never see an older one.
+	// Intent is the raft index of the running provisioning call; calls with an older index are rejected.
 	Intent uint64 `msg:",omitempty"`
-	// Began is the raft index at which the running operation began: Intent grows with its calls, Began does not.
+	// Began is the raft index at which the running operation began. Intent grows with each call, Began does not.
 	Began uint64 `msg:",omitempty"`
-	// IntentSecrets came with the request of the running operation and go with it; they replace those of the spec
-	// one by one.
+	// IntentSecrets are the secrets in the request of the running operation; they are removed when it ends. Each
+	// replaces the secret of the spec with the same key.
 	IntentSecrets map[string]string `msg:",omitempty"`
-	// Replaces is an earlier creation of the same row, with other fields, that may have had its effect. It is
-	// undone before the volume is created. Its ExternalID is the driver's id of what it made, once that is known.
+	// Replaces is an earlier creation of the same row, with other fields, that may have taken effect. It is
+	// undone before the volume is created. Its ExternalID is the driver's id of the earlier volume, once it is known.
 	Replaces *VolumeSpec `msg:",omitempty"`
-	// Created is set when the volume was made by its driver: its context is the driver's, whatever a spec says.
+	// Created is set when the driver created the volume: the driver's context is used, not that of the spec.
 	Created bool `msg:",omitempty"`
-	// NotValidated is why the driver has not confirmed the capabilities; empty when it has, or need not.
+	// NotValidated is the reason why the driver has not confirmed the capabilities; empty when it has confirmed them
+	// or does not have to.
 	NotValidated string `msg:",omitempty"`
 	LastError    string `msg:",omitempty"`
-	// NodeExpansion lists the nodes that still owe a NodeExpandVolume.
+	// NodeExpansion lists the ids of the nodes on which NodeExpandVolume is pending.
 	NodeExpansion []string `msg:",omitempty"`
-	// NotGrown is set when a node has given up to grow the file system. To ask for the same capacity again then
-	// expands the volume once more.
+	// NotGrown is set when a node failed to grow the file system and does not retry. A repeated request for the same
+	// capacity then expands the volume again.
 	NotGrown bool `msg:",omitempty"`
-	// Uncertain is set while an earlier call of the running intent may have had its effect.
+	// Uncertain is set while an earlier call of the running intent may have taken effect.
 	Uncertain bool `msg:",omitempty"`
-	// OutOfUse is set when the running expansion is one of a plugin that expands volumes only while nobody uses them.
+	// OutOfUse is set when the plugin of the running expansion expands only volumes that are not in use.
 	OutOfUse bool `msg:",omitempty"`
-	// FormerSecrets are those before the last change, kept while something is attached with them.
+	// FormerSecrets are the secrets before the last change, kept while an attachment uses them.
 	FormerSecrets map[string]string `msg:",omitempty"`
-	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.
+	// SlowestWriteBack is the longest time that a node needed to write the volume's data back and unmount it.
 	SlowestWriteBack time.Duration `msg:",omitempty"`
 }
 
-// Volume is a CSI volume as it is stored.
+// Volume is the stored record of a CSI volume.
 type Volume struct {
 	VolumeSpec
 	Provision VolumeProvision `json:"-" msg:",omitempty"`
-	// Releases are the last claims that ended, the newest last; at most [ReleasesMax].
+	// Releases are the most recent ends of claims, newest last; at most [ReleasesMax].
 	Releases    []*VolumeRelease `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64           `msg:",omitempty"`
 	ModifyIndex uint64           `msg:",omitempty"`
@@ -197,76 +198,78 @@ type Volume struct {
 	ModifyTime int64 `msg:",omitempty"`
 }
 
-// SnapshotIntent is a snapshot that is to be made or deleted, and the driver's answer is not known. It
-// exists before the driver is called and until it has answered, whoever leads.
+// SnapshotIntent is the pending creation or deletion of a snapshot. It is stored before the driver is called, and
+// until the driver has returned a final result; it survives a change of leader.
 type SnapshotIntent struct {
 	PluginID string `msg:",omitempty"`
-	// Name is the idempotency key of a snapshot to be made, the driver's id of one to be deleted.
+	// Name is the idempotency key of a snapshot to be created, or the driver's id of one to be deleted.
 	Name   string `msg:",omitempty"`
 	Delete bool   `msg:",omitempty"`
-	// Namespace, VolumeID and ExternalID name the source of a snapshot to be made.
+	// Namespace, VolumeID and ExternalID name the source volume of a snapshot to be created.
 	Namespace  string            `msg:",omitempty"`
 	VolumeID   string            `msg:",omitempty"`
 	ExternalID string            `msg:",omitempty"`
 	Parameters map[string]string `msg:",omitempty"`
 	Secrets    map[string]string `json:"-" msg:",omitempty"`
 	LastError  string            `msg:",omitempty"`
-	// Uncertain is set while an earlier call of the intent may have had its effect.
+	// Uncertain is set while an earlier call of the intent may have taken effect.
 	Uncertain bool `msg:",omitempty"`
-	// SnapshotID is the driver's id of a snapshot that was cut and is not ready to use yet.
+	// SnapshotID is the driver's id of a snapshot that was created and is not ready to use yet.
 	SnapshotID string `msg:",omitempty"`
-	// Unwanted is set when the driver refused in the end what an earlier call may have made, or when its user deletes
-	// it before it was ready: it is looked for and deleted.
+	// Unwanted is set when the driver finally rejected the creation but an earlier call may have taken effect, or when
+	// the snapshot is deleted before it is ready: it is searched for and deleted.
 	Unwanted bool `msg:",omitempty"`
-	// Forgotten is set on a deletion that an operator has ended by force: nobody waits for it, and it is asked for until
-	// the driver has answered, for a call may be under way.
+	// Forgotten is set on a deletion that an operator ended by force. No request waits for it. It is retried until the
+	// driver returns a final result, because a call may still be running.
 	Forgotten bool `json:",omitempty" msg:",omitempty"`
-	// CutAs is the name under which a snapshot to be deleted was cut, where it is known: nobody gets it by that name
-	// any more.
+	// CutAs is the name with which a snapshot to be deleted was created; empty if unknown. A creation with that name
+	// no longer returns the snapshot.
 	CutAs string `json:",omitempty" msg:",omitempty"`
-	// Since is when it was asked for first, in Unix nanoseconds: what was cut before is not of this intent.
+	// Since is the time of the first request in Unix nanoseconds; older snapshots do not belong to this intent.
 	Since int64 `json:",omitempty" msg:",omitempty"`
-	// Began is the index at which it was asked for, where the row is another one since an older state was restored;
-	// else that is CreateIndex.
+	// Began is the raft index of the request, if the row was rewritten after a restore of an older state; 0 means
+	// CreateIndex.
 	Began uint64 `json:",omitempty" msg:",omitempty"`
-	// Provider is the name of the driver that the snapshot is of; empty where that was not known.
+	// Provider is the name of the driver of the snapshot; empty if unknown.
 	Provider    string `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`
 	ModifyIndex uint64 `msg:",omitempty"`
 }
 
-// Operation names the request, among those of the plugin, the name and Delete, for those who wait for its answer.
+// Operation identifies the request among those with the same plugin, name and Delete, for callers that wait for its
+// result.
 func (i *SnapshotIntent) Operation() uint64 { return cmp.Or(i.Began, i.CreateIndex) }
 
-// Fence orders the calls for the snapshot, as in [ControllerCall]: it grows when the intent is renewed.
+// Fence returns the raft index that orders the calls for the snapshot, see [ControllerCall]. It grows when the intent
+// is renewed.
 func (i *SnapshotIntent) Fence() uint64 { return max(i.Began, i.CreateIndex) }
 
-// SnapshotUnderWay is a snapshot that a driver was asked to make or to delete, and has not yet.
+// SnapshotUnderWay is the list entry of a pending creation or deletion of a snapshot.
 type SnapshotUnderWay struct {
-	// Name is that of the request, or the driver's id of a snapshot to be deleted.
+	// Name is the name in the request, or the driver's id of a snapshot to be deleted.
 	Name string `msg:",omitempty"`
-	// SnapshotID is the driver's id; empty while it is not known.
+	// SnapshotID is the driver's id; empty while it is unknown.
 	SnapshotID string `json:",omitempty" msg:",omitempty"`
-	// Source is the driver's id of the volume; empty for one to be deleted.
+	// Source is the driver's id of the volume; empty for a snapshot to be deleted.
 	Source string `json:",omitempty" msg:",omitempty"`
-	// State is "being made", "not ready" (made, and its driver still works on it), "given up" (made or not, it is to be
-	// deleted), or "being deleted".
+	// State is "being made", "not ready" (created, and the driver still processes it), "given up" (abandoned: it is
+	// deleted if it exists), or "being deleted".
 	State string `msg:",omitempty"`
-	// Since is when it was asked for, in Unix nanoseconds; 0 is not known.
+	// Since is the time of the request in Unix nanoseconds; 0 means unknown.
 	Since     int64  `json:",omitempty" msg:",omitempty"`
 	LastError string `json:",omitempty" msg:",omitempty"`
 	// Remedy is the command that ends it.
 	Remedy string `msg:",omitempty"`
 }
 
-// ReleasesMax bounds what a volume remembers of ended claims.
+// ReleasesMax is the maximum number of ended claims that a volume records.
 const ReleasesMax = 16
 
-// Operation names the running operation for those who wait for its end: it stays the same over all its calls.
+// Operation identifies the running operation for callers that wait for its end. It is the same for all its calls.
 func (p *VolumeProvision) Operation() uint64 { return cmp.Or(p.Began, p.Intent) }
 
-// CallSecrets are the secrets for calls of the running operation: those of the spec, replaced one by one by those
-// that came with the operation's request.
+// CallSecrets returns the secrets for calls of the running operation: those of the spec, each replaced by the secret
+// with the same key in the operation's request.
 func (v *Volume) CallSecrets() map[string]string {
 	if len(v.Provision.IntentSecrets) == 0 {
 		return v.Secrets
@@ -280,7 +283,7 @@ func (v *Volume) CallSecrets() map[string]string {
 	return all
 }
 
-// RemoteID is the id that the driver knows the volume by.
+// RemoteID returns the driver's id of the volume, or the volume's own id if there is none.
 func (v *Volume) RemoteID() string {
 	switch {
 	case v.Provision.ExternalID != "":
@@ -291,8 +294,8 @@ func (v *Volume) RemoteID() string {
 	return v.ID
 }
 
-// VolumeDetail is a volume with everything that is derived from claims, plugins and nodes.
-// Its own fields hide those of the record in JSON.
+// VolumeDetail is a volume with the values that are derived from claims, plugins and nodes.
+// In JSON its fields hide the fields of [Volume] with the same names.
 type VolumeDetail struct {
 	Volume
 	ExternalID     string                 `msg:",omitempty"`
@@ -308,13 +311,14 @@ type VolumeDetail struct {
 	Attachments    []*VolumeAttachment    `msg:",omitempty"`
 	State          VolumeState            `msg:",omitempty"`
 	LastError      string                 `msg:",omitempty"`
-	// NotValidated is why the driver has not confirmed the capabilities; empty when it has, or need not.
+	// NotValidated is the reason why the driver has not confirmed the capabilities; empty when it has confirmed them
+	// or does not have to.
 	NotValidated string `json:",omitempty" msg:",omitempty"`
-	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.
+	// SlowestWriteBack is the longest time that a node needed to write the volume's data back and unmount it.
 	SlowestWriteBack time.Duration `json:",omitempty" msg:",omitempty"`
-	// Snapshots are those of the volume that are being made or given up.
+	// Snapshots are the volume's snapshots that are being created or were abandoned.
 	Snapshots []*SnapshotUnderWay `json:",omitempty" msg:",omitempty"`
-	// NodeExpansion lists the nodes that have not grown the file system of the volume yet.
+	// NodeExpansion lists the ids of the nodes that have not grown the file system of the volume yet.
 	NodeExpansion       []string  `json:",omitempty" msg:",omitempty"`
 	Schedulable         bool      `msg:",omitempty"`
 	Provider            string    `msg:",omitempty"`
@@ -336,30 +340,30 @@ const (
 	ClaimWrite ClaimMode = "write"
 )
 
-// ClaimState is a state of the claim machine; absence of the row is the end state.
+// ClaimState is a state of a claim; a claim that has ended has no row.
 type ClaimState string
 
 // Claim states; see package nomad/volumes/claim for the machine.
 const (
-	// ClaimWaiting is placed, but a predecessor still holds an exclusive volume.
+	// ClaimWaiting means that another claim still holds the exclusive volume.
 	ClaimWaiting ClaimState = "waiting"
-	// ClaimTaken counts against the access mode; its node is not attached yet.
+	// ClaimTaken means that the claim counts for the access mode, and the volume is not attached to its node yet.
 	ClaimTaken ClaimState = "taken"
-	// ClaimReady allows the node to stage and publish.
+	// ClaimReady means that the node may stage and publish the volume.
 	ClaimReady ClaimState = "ready"
-	// ClaimReleasing means that the workload is over or lost and the node must unmount.
+	// ClaimReleasing means that the allocation has ended or is lost, and the node must unmount the volume.
 	ClaimReleasing ClaimState = "releasing"
-	// ClaimUnmounted has nothing on the node but still holds capacity until that is safe.
+	// ClaimUnmounted means that the volume is unmounted on the node; the claim still counts until the release is safe.
 	ClaimUnmounted ClaimState = "unmounted"
 )
 
-// VolumeClaim is one allocation's hold on one volume. It has all that is needed to release it
-// without looking the allocation up.
+// VolumeClaim is the use of one volume by one allocation. It contains all that a release needs, so that the
+// allocation's own record is not required.
 type VolumeClaim struct {
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
 	AllocID   string `msg:",omitempty"`
-	// Use tells the uses of one volume by one allocation apart: see [VolumeUse]. Empty for the only one.
+	// Use distinguishes several uses of one volume by one allocation, see [VolumeUse]; empty for the only use.
 	Use       string `json:",omitempty" msg:",omitempty"`
 	NodeID    string `msg:",omitempty"`
 	JobID     string `msg:",omitempty"`
@@ -371,27 +375,26 @@ type VolumeClaim struct {
 	AccessMode     AccessMode     `msg:",omitempty"`
 	AttachmentMode AttachmentMode `msg:",omitempty"`
 	MountOptions   *MountOptions  `json:"-" msg:",omitempty"`
-	// Attach says that a controller must attach the volume before it is used. It is decided when the
-	// claim is taken and never depends on what the plugin says later.
+	// Attach is set when a controller must attach the volume before its use. It is decided when the
+	// claim is taken; later reports of the plugin do not change it.
 	Attach bool       `msg:",omitempty"`
 	State  ClaimState `msg:",omitempty"`
-	// Presumed says that the claim is unmounted by presumption: its node was given up and has not
-	// confirmed it. It is clear once the node does.
+	// Presumed is set when the volume is presumed to be unmounted: its node was considered lost and has not
+	// confirmed the unmount. It is cleared when the node confirms it.
 	Presumed bool `json:",omitempty" msg:",omitempty"`
-	// Lease is what the node promised when the claim was taken: it stops using the volume when no
-	// heartbeat of its was answered for that long. 0 means that the storage is its own fence, or that
-	// the volume is shared.
+	// Lease is the lease of the claim: the node stops using the volume when none of its heartbeats was
+	// acknowledged for that time. 0 means that the storage fences the node, or that the volume is shared.
 	Lease time.Duration `json:",omitempty" msg:",omitempty"`
-	// WriteBack is the part of the lease in which the node writes back and unmounts.
+	// WriteBack is the last part of the lease, in which the node writes data back and unmounts.
 	WriteBack time.Duration `json:",omitempty" msg:",omitempty"`
-	// OnNodeLoss and FenceAfter are those of the volume when the claim was taken, or when the volume was deregistered. As
-	// long as it is there, its own count.
+	// OnNodeLoss and FenceAfter are copies of the volume's fields, made when the claim was taken or when the volume was
+	// deregistered. They apply only after the volume was deregistered.
 	OnNodeLoss string        `json:",omitempty" msg:",omitempty"`
 	FenceAfter time.Duration `json:",omitempty" msg:",omitempty"`
-	// Proof and By say why the volume is unused on the node: see [VolumeRelease]. Empty before.
+	// Proof and By record why the volume is no longer in use on the node, see [VolumeRelease]; empty while it may be.
 	Proof string `json:",omitempty" msg:",omitempty"`
 	By    string `json:",omitempty" msg:",omitempty"`
-	// Reason is what an operator gave as the reason.
+	// Reason is the reason that an operator gave.
 	Reason string `json:",omitempty" msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
@@ -412,8 +415,8 @@ const (
 	AttachmentPublishing   AttachmentState = "publishing"
 	AttachmentPublished    AttachmentState = "published"
 	AttachmentUnpublishing AttachmentState = "unpublishing"
-	// AttachmentWrittenOff is one that an operator has ended, and that counts for nobody any more. Its driver is asked
-	// to detach it until it does.
+	// AttachmentWrittenOff means that an operator ended the attachment by force. It blocks no other use of the volume.
+	// The detach is retried until the driver confirms it.
 	AttachmentWrittenOff AttachmentState = "written off"
 )
 
@@ -424,33 +427,32 @@ type VolumeAttachment struct {
 	NodeID     string `msg:",omitempty"`
 	// ProviderNodeID is the driver's id of the node, recorded before the first call.
 	ProviderNodeID string `msg:",omitempty"`
-	// Provider is the name of the driver that was to attach it; empty where it was not known, or controllers of several
-	// were there.
+	// Provider is the name of the driver for the attach; empty if unknown, or if the plugin had controllers of several
+	// drivers.
 	Provider       string            `json:",omitempty" msg:",omitempty"`
 	State          AttachmentState   `msg:",omitempty"`
 	PublishContext map[string]string `json:"-" msg:",omitempty"`
-	// Secrets are kept only once no spec names the volume any more: calls use those of the spec.
+	// Secrets are set only after the last spec of the volume was removed; until then calls use those of the spec.
 	Secrets  map[string]string `json:"-" msg:",omitempty"`
 	ReadOnly bool              `msg:",omitempty"`
-	// AccessMode, AttachmentMode and MountOptions are the capability asked of the driver.
+	// AccessMode, AttachmentMode and MountOptions are the capability in the call of the driver.
 	AccessMode     AccessMode        `msg:",omitempty"`
 	AttachmentMode AttachmentMode    `msg:",omitempty"`
 	MountOptions   *MountOptions     `json:"-" msg:",omitempty"`
 	Context        map[string]string `json:"-" msg:",omitempty"`
 	// Fence is the raft index of the intent; a node refuses controller calls with an older one.
 	Fence uint64 `msg:",omitempty"`
-	// Proof says why it was safe to detach: released, fenced or assumed.
+	// Proof is the reason why the detach is safe: released, fenced or assumed.
 	Proof     string `msg:",omitempty"`
 	Since     int64  `msg:",omitempty"`
 	LastError string `msg:",omitempty"`
-	// NotCalled is set on an attachment without any effect at the driver: its plugin turned out not to attach
-	// volumes. Nothing has to be detached.
+	// NotCalled is set when the driver was not called because the plugin does not attach volumes: no detach is needed.
 	NotCalled bool `json:",omitempty" msg:",omitempty"`
-	// Called is set when the driver may have been called, whatever else the row says: the servers went back to an older
-	// state. Without ProviderNodeID the node's plugin is waited for, which knows it.
+	// Called is set after a restore of an older state when the driver may have been called, regardless of the other
+	// fields. If ProviderNodeID is empty, the detach waits until the node's plugin reports it.
 	Called bool `json:",omitempty" msg:",omitempty"`
-	// Refused is the error class of a final answer to the publish, which is then not repeated: LastError
-	// fails the allocations that wait for it.
+	// Refused is the error class of a final error of the attach, which is not retried: the allocations that wait
+	// for it fail with LastError.
 	Refused     uint8  `json:",omitempty" msg:",omitempty"`
 	NextRetry   int64  `msg:",omitempty"`
 	Attempts    int    `msg:",omitempty"`
@@ -458,7 +460,7 @@ type VolumeAttachment struct {
 	ModifyIndex uint64 `msg:",omitempty"`
 }
 
-// Plugin is a CSI plugin as it is shown: counted from live nodes and jobs, never stored.
+// Plugin is a CSI plugin, computed from the current nodes and jobs. It is not stored.
 type Plugin struct {
 	ID                  string              `msg:",omitempty"`
 	Provider            string              `msg:",omitempty"`

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// VolumeRegisterRequest registers existing volumes, or updates the specs of known ones.
+// VolumeRegisterRequest registers existing volumes, or updates the specs of registered ones.
 type VolumeRegisterRequest struct {
 	Volumes []*VolumeSpec `msg:",omitempty"`
 	// Timestamp is set by the server.
@@ -20,41 +20,41 @@ type VolumeCreateRequest struct {
 type VolumeWriteResponse struct {
 	Volumes  []*VolumeDetail `msg:",omitempty"`
 	Warnings string          `msg:",omitempty"`
-	// Known are the ids of volumes that were to be created and known already: only their specs were updated.
+	// Known lists the ids of volumes in a create request that were registered already: only their specs were updated.
 	Known []string `json:",omitempty" msg:",omitempty"`
 	WriteMeta
 }
 
-// VolumeDeregisterRequest forgets a volume without touching the provider.
+// VolumeDeregisterRequest removes the record of a volume without calling the provider.
 type VolumeDeregisterRequest struct {
 	VolumeID string `msg:",omitempty"`
 	Force    bool   `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeDeleteRequest deletes a volume at its provider and forgets it.
+// VolumeDeleteRequest deletes a volume at its provider and removes its record.
 type VolumeDeleteRequest struct {
 	VolumeID string            `msg:",omitempty"`
 	Secrets  map[string]string `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeDetachRequest releases all claims of a volume on a node, also of allocations that no longer exist.
+// VolumeDetachRequest releases all claims of a volume on a node, including those of allocations that no longer exist.
 // With Force the operator asserts that the node no longer uses the volume.
 type VolumeDetachRequest struct {
 	VolumeID string `msg:",omitempty"`
 	NodeID   string `msg:",omitempty"`
 	Force    bool   `msg:",omitempty"`
-	// PluginID and ExternalID name an attachment whose volume is not registered any more; VolumeID is empty then.
+	// PluginID and ExternalID name an attachment whose volume is no longer registered; VolumeID is empty then.
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
-	// By and Reason are recorded with a detach that is forced: who asserts it and why.
+	// By and Reason are recorded with a forced detach: the operator and the operator's reason.
 	By     string `msg:",omitempty"`
 	Reason string `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeDetachResponse says what a node may still have of the volume.
+// VolumeDetachResponse contains warnings about parts of the volume that a node may still use.
 type VolumeDetachResponse struct {
 	Warnings string `msg:",omitempty"`
 	WriteMeta
@@ -90,59 +90,60 @@ type VolumeGetResponse struct {
 type VolumeClaimRequest struct {
 	VolumeID string `msg:",omitempty"`
 	AllocID  string `msg:",omitempty"`
-	// Use is that of the claim.
+	// Use is the use of the claim, see [VolumeClaim].
 	Use    string `msg:",omitempty"`
 	NodeID string `msg:",omitempty"`
-	// NodeSecret proves that the caller is the node.
+	// NodeSecret authenticates the node.
 	NodeSecret string `json:"-" msg:",omitempty"`
-	// Tell asks for an answer while the claim waits too, as soon as the reason is another one than Known.
+	// Tell requests a response also while the claim waits, as soon as the reason differs from Known.
 	Tell bool `msg:",omitempty"`
-	// Known is the reason that the node was told last.
+	// Known is the last reason that the node received.
 	Known string `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeClaimResponse has what the node needs to stage and publish, secrets included. With Waiting set
-// it has nothing but the reason why the claim is not ready.
+// VolumeClaimResponse contains all that the node needs to stage and publish the volume, including secrets. With Waiting
+// set it contains only the reason why the claim is not ready.
 type VolumeClaimResponse struct {
 	Volume         *Volume           `msg:",omitempty"`
 	Claim          *VolumeClaim      `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	// Driver is the name of the driver that the volume is of; empty where it is not known.
+	// Driver is the name of the volume's driver; empty if unknown.
 	Driver string `json:",omitempty" msg:",omitempty"`
-	// OtherDrivers are the names of other drivers that the plugin has controllers of. An instance of one of them may have
-	// another volume by the same id, and is not asked for this one. A driver may name its node plugin as it names no controller.
+	// OtherDrivers are the names of the other drivers of the plugin's controllers. An instance of one of them may have
+	// a different volume with the same id, and is not called for this one. A node plugin may have a driver name that no
+	// controller has.
 	OtherDrivers []string `json:",omitempty" msg:",omitempty"`
 	// NodeExpand asks the node to call NodeExpandVolume after publishing.
 	NodeExpand bool `msg:",omitempty"`
-	// Waiting is why the claim is not ready yet; empty when it is.
+	// Waiting is the reason why the claim is not ready; empty when it is ready.
 	Waiting string `msg:",omitempty"`
 	WriteMeta
 }
 
-// VolumeUnpublishRequest is a node's report that nothing of the volume is mounted for the allocation any more.
+// VolumeUnpublishRequest is a node's report that the volume is no longer mounted for the allocation.
 type VolumeUnpublishRequest struct {
 	VolumeID string `msg:",omitempty"`
 	AllocID  string `msg:",omitempty"`
-	// Use is that of the claim.
+	// Use is the use of the claim, see [VolumeClaim].
 	Use        string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
 	NodeSecret string `json:"-" msg:",omitempty"`
-	// Error is set while unmounting fails; the claim stays and shows it.
+	// Error is set while unmounting fails; the claim is kept and records it.
 	Error string `msg:",omitempty"`
-	// NextRetry is when the node tries again, in Unix nanoseconds.
+	// NextRetry is the time of the node's next attempt in Unix nanoseconds.
 	NextRetry int64 `msg:",omitempty"`
-	// Mounting is set when the report is about a mount: it waits because of Error, or goes on without one.
+	// Mounting is set when the report is about a mount: it waits because of Error, or continues if Error is empty.
 	Mounting bool `msg:",omitempty"`
-	// NoRoom is set with Mounting when the driver has no room for the volume on the node.
+	// NoRoom is set with Mounting when the node has reached the driver's limit of volumes.
 	NoRoom bool `msg:",omitempty"`
-	// WriteBack is how long writing back and unmounting took.
+	// WriteBack is the time that writing back and unmounting took.
 	WriteBack time.Duration `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeIntentRequest is the question of a controller's host, just before it calls the driver, whether the
-// intent behind the call is still the newest of its object.
+// VolumeIntentRequest is sent by a controller's host immediately before it calls the driver. It confirms that the
+// intent of the call is still the newest one of its object.
 type VolumeIntentRequest struct {
 	NodeID     string `msg:",omitempty"`
 	NodeSecret string `json:"-" msg:",omitempty"`
@@ -153,8 +154,8 @@ type VolumeIntentRequest struct {
 	Fence uint64 `msg:",omitempty"`
 	// Call is what the driver is asked for.
 	Call IntentCall `msg:",omitempty"`
-	// Part is the provider's id of the node that is attached or detached, the name of what is made, the id of the
-	// snapshot that is deleted; empty for what concerns the volume as a whole.
+	// Part is the provider's id of the node to attach or detach, the name of the volume or snapshot to create, or the
+	// id of the snapshot to delete; empty for calls about the whole volume.
 	Part string `msg:",omitempty"`
 	WriteRequest
 }
@@ -173,10 +174,10 @@ const (
 	CallSnapshotDelete IntentCall = "delete snapshot"
 )
 
-// ConfirmTerm is for how long a confirmed intent lets its host begin the call, counted from when the host asked.
+// ConfirmTerm is the time in which a host must begin the call of a confirmed intent, from when it sent the request.
 const ConfirmTerm = time.Second
 
-// VolumeAttachmentListRequest lists attachments and mounts that are not confirmed to be gone, optionally of
+// VolumeAttachmentListRequest lists attachments and mounts that are not confirmed to be removed, optionally of
 // one node, plugin or volume.
 type VolumeAttachmentListRequest struct {
 	NodeID   string `msg:",omitempty"`
@@ -185,18 +186,18 @@ type VolumeAttachmentListRequest struct {
 	QueryOptions
 }
 
-// AttachmentStub is the row of an attachment, or of a mount of a claim that was given up, in lists.
+// AttachmentStub is the list entry of an attachment, or of a stale mount, see [StaleMount].
 type AttachmentStub struct {
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
 	NodeName   string `msg:",omitempty"`
-	// VolumeID and Namespace name one spec of the volume; empty when none is registered any more.
+	// VolumeID and Namespace name one spec of the volume; empty when none is registered.
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
-	// AllocID is that of a stale mount.
+	// AllocID is the allocation of a stale mount.
 	AllocID string `json:",omitempty" msg:",omitempty"`
-	// State is that of the attachment, or "stale mount".
+	// State is the state of the attachment, or "stale mount".
 	State string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.
 	Since     int64  `msg:",omitempty"`
@@ -221,20 +222,20 @@ type VolumeExternalListRequest struct {
 	QueryOptions
 }
 
-// VolumeListExternalResponse lists a provider's volumes; NextToken is the provider's.
+// VolumeListExternalResponse is one page of a provider's volumes; NextToken is the provider's token of the next page.
 type VolumeListExternalResponse struct {
 	Volumes   []*VolumeExternal `msg:",omitempty"`
 	NextToken string            `msg:",omitempty"`
 }
 
-// SnapshotCreateRequest asks to make snapshots.
+// SnapshotCreateRequest creates snapshots.
 type SnapshotCreateRequest struct {
 	Snapshots []*Snapshot `msg:",omitempty"`
 	WriteRequest
 }
 
-// SnapshotDeleteRequest asks to delete one snapshot. One that is being made is named by its name until the driver's id
-// is known. With Force what is intended with it is forgotten, and no driver is asked.
+// SnapshotDeleteRequest deletes one snapshot. ID is the driver's id, or the name of a snapshot that is being created
+// until its id is known. With Force the pending request for the snapshot is removed without calling the driver.
 type SnapshotDeleteRequest struct {
 	ID       string            `msg:",omitempty"`
 	PluginID string            `msg:",omitempty"`
@@ -243,24 +244,24 @@ type SnapshotDeleteRequest struct {
 	WriteRequest
 }
 
-// SnapshotDeleteResponse says what may be left of a snapshot.
+// SnapshotDeleteResponse contains warnings about parts of a snapshot that may remain at the provider.
 type SnapshotDeleteResponse struct {
 	Warnings string `msg:",omitempty"`
 	WriteMeta
 }
 
-// SnapshotListRequest asks for a provider's snapshots.
+// SnapshotListRequest lists a provider's snapshots.
 type SnapshotListRequest struct {
 	PluginID string            `msg:",omitempty"`
 	Secrets  map[string]string `msg:",omitempty"`
 	QueryOptions
 }
 
-// SnapshotListResponse lists snapshots.
+// SnapshotListResponse is one page of a provider's snapshots.
 type SnapshotListResponse struct {
 	Snapshots []*Snapshot `msg:",omitempty"`
 	NextToken string      `msg:",omitempty"`
-	// UnderWay are those that the plugin was asked to make or to delete, and has not yet; on the first page.
+	// UnderWay are the pending creations and deletions of snapshots; on the first page only.
 	UnderWay []*SnapshotUnderWay `json:",omitempty" msg:",omitempty"`
 	WriteMeta
 }
@@ -282,7 +283,7 @@ type PluginGetRequest struct {
 	QueryOptions
 }
 
-// PluginRenamedRequest says that the driver of a CSI plugin, by the name that it gives itself, has another one by now.
+// PluginRenamedRequest records that the driver of a CSI plugin changed its reported name from Former to Present.
 type PluginRenamedRequest struct {
 	ID      string `msg:",omitempty"`
 	Former  string `msg:",omitempty"`
