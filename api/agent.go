@@ -17,7 +17,7 @@ type AgentMember struct {
 	DelegateCur uint8             `msg:",omitempty"`
 }
 
-// AgentSelf is the answer of GET /v1/agent/self.
+// AgentSelf is the response of GET /v1/agent/self.
 type AgentSelf struct {
 	Config map[string]any               `json:"config" msg:",omitempty"`
 	Member AgentMember                  `json:"member" msg:",omitempty"`
@@ -30,13 +30,13 @@ type AgentHealth struct {
 	Message string `json:"message" msg:",omitempty"`
 }
 
-// AgentHealthResponse is the answer of GET /v1/agent/health.
+// AgentHealthResponse is the response of GET /v1/agent/health.
 type AgentHealthResponse struct {
 	Client *AgentHealth `json:"client,omitempty" msg:",omitempty"`
 	Server *AgentHealth `json:"server,omitempty" msg:",omitempty"`
 }
 
-// ServerMembers is the answer of GET /v1/agent/members.
+// ServerMembers is the response of GET /v1/agent/members.
 type ServerMembers struct {
 	ServerName   string         `msg:",omitempty"`
 	ServerRegion string         `msg:",omitempty"`

@@ -64,7 +64,7 @@ type AllocStopRequest struct {
 	WriteRequest
 }
 
-// AllocStopResponse is the answer of stopping an allocation.
+// AllocStopResponse is the response of stopping an allocation.
 type AllocStopResponse struct {
 	EvalID string `msg:",omitempty"`
 	WriteMeta

@@ -1,11 +1,11 @@
 package api
 
-// StatusLeaderResponse is the RPC address of the leader, or empty, as the server that answers knows it.
+// StatusLeaderResponse contains the RPC address of the leader; empty when the responding server has no leader.
 type StatusLeaderResponse struct {
 	Leader string `msg:",omitempty"`
-	// Server is the id of the server that answers.
+	// Server is the id of the responding server.
 	Server string `msg:",omitempty"`
-	// Voters are the newest that it knows. Unsettled is set while it does not know that they are committed.
+	// Voters are the newest voters in its log. Unsettled is set while their entry is not known to be committed.
 	Voters    *Voters `msg:",omitempty"`
 	Unsettled bool    `msg:",omitempty"`
 }

@@ -26,7 +26,7 @@ type DeploymentWriteRequest struct {
 	WriteRequest
 }
 
-// DeploymentPauseRequest pauses a deployment, or lets it go on.
+// DeploymentPauseRequest pauses or resumes a deployment.
 type DeploymentPauseRequest struct {
 	DeploymentID string `msg:",omitempty"`
 	Pause        bool   `msg:",omitempty"`
@@ -49,8 +49,8 @@ type DeploymentAllocHealthRequest struct {
 	WriteRequest
 }
 
-// DeploymentUpdateResponse answers every change of a deployment. RevertedJobVersion is set when the job
-// went back to an older version.
+// DeploymentUpdateResponse is the response to every change of a deployment. RevertedJobVersion is set when the job
+// was reverted to an older version.
 type DeploymentUpdateResponse struct {
 	EvalID                string  `msg:",omitempty"`
 	EvalCreateIndex       uint64  `msg:",omitempty"`
@@ -78,14 +78,14 @@ type EvalCountResponse struct {
 	QueryMeta
 }
 
-// EvalDequeueRequest is a worker of a server that asks the leader for work. It is answered when there is
-// some, or empty after Wait.
+// EvalDequeueRequest is a worker's request for an evaluation. The leader responds when it has one, or with none
+// after Wait.
 type EvalDequeueRequest struct {
 	Kinds []string      `msg:",omitempty"`
 	Wait  time.Duration `msg:",omitempty"`
 }
 
-// EvalDequeueResponse hands an evaluation to a worker; nil when there was none. The worker's state must
+// EvalDequeueResponse contains an evaluation for a worker; nil when there was none. The worker's state must
 // have reached WaitIndex before it schedules.
 type EvalDequeueResponse struct {
 	Eval      *Evaluation `msg:",omitempty"`
@@ -93,8 +93,8 @@ type EvalDequeueResponse struct {
 	WaitIndex uint64      `msg:",omitempty"`
 }
 
-// EvalAckRequest reports that an evaluation was processed, or must be given to another worker (Nack), or
-// that the worker is still at it (Extend).
+// EvalAckRequest reports that an evaluation was processed, or must be dequeued again (Nack), or
+// that the worker still processes it (Extend).
 type EvalAckRequest struct {
 	EvalID string `msg:",omitempty"`
 	Token  string `msg:",omitempty"`

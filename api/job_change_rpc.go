@@ -1,6 +1,6 @@
 package api
 
-// JobRevertRequest goes back to an older version of a job. EnforcePriorVersion, when set, must be the
+// JobRevertRequest reverts a job to an older version. EnforcePriorVersion, when set, must be the
 // current version.
 type JobRevertRequest struct {
 	JobID               string  `msg:",omitempty"`
@@ -9,7 +9,7 @@ type JobRevertRequest struct {
 	WriteRequest
 }
 
-// JobStabilityRequest marks a version of a job as one to go back to, or not.
+// JobStabilityRequest marks a version of a job as stable, a target of automatic reverts, or not.
 type JobStabilityRequest struct {
 	JobID      string `msg:",omitempty"`
 	JobVersion uint64 `msg:",omitempty"`
@@ -17,14 +17,14 @@ type JobStabilityRequest struct {
 	WriteRequest
 }
 
-// JobStabilityResponse answers the change of a version's stability.
+// JobStabilityResponse is the response to a change of a version's stability.
 type JobStabilityResponse struct {
 	JobModifyIndex uint64 `json:"-" msg:",omitempty"`
 	WriteMeta
 }
 
-// JobTagRequest names a version of a job, or takes the name away when Unset. With Latest the newest
-// version is meant.
+// JobTagRequest sets the tag of a version of a job, or removes it when Unset. With Latest it applies to the newest
+// version.
 type JobTagRequest struct {
 	JobID       string `msg:",omitempty"`
 	Name        string `msg:",omitempty"`
@@ -35,7 +35,7 @@ type JobTagRequest struct {
 	WriteRequest
 }
 
-// JobTagResponse is the tag that a version has now; empty after Unset.
+// JobTagResponse contains the tag of the version after the change; empty after Unset.
 type JobTagResponse struct {
 	Name        string `msg:",omitempty"`
 	Description string `msg:",omitempty"`
@@ -57,8 +57,8 @@ type JobScaleRequest struct {
 	WriteRequest
 }
 
-// ScalingEvent is a change of a group's count that was asked for, or a message of an autoscaler. Time is in
-// nanoseconds since 1970.
+// ScalingEvent is a requested change of a group's count, or a message of an autoscaler. Time is in Unix
+// nanoseconds.
 type ScalingEvent struct {
 	Count         *int64         `msg:",omitempty"`
 	PreviousCount int64          `msg:",omitempty"`
@@ -78,7 +78,7 @@ type JobScalingEvents struct {
 	ModifyIndex uint64                     `msg:",omitempty"`
 }
 
-// JobScaleStatus is what scaling a job looks like now.
+// JobScaleStatus is the scaling status of a job.
 type JobScaleStatus struct {
 	JobID          string                           `msg:",omitempty"`
 	Namespace      string                           `msg:",omitempty"`
@@ -123,8 +123,8 @@ type ScalingPolicyGetResponse struct {
 	QueryMeta
 }
 
-// JobDispatchRequest runs an instance of a parameterised job. A repeated IdempotencyToken answers with
-// the instance that exists.
+// JobDispatchRequest runs an instance of a parameterised job. With a repeated IdempotencyToken the
+// response names the existing instance.
 type JobDispatchRequest struct {
 	JobID            string            `msg:",omitempty"`
 	Payload          []byte            `msg:",omitempty"`
@@ -144,7 +144,7 @@ type JobDispatchResponse struct {
 	WriteMeta
 }
 
-// PeriodicForceResponse names the evaluation of the instance that was launched out of turn.
+// PeriodicForceResponse names the evaluation of the instance that was launched outside its schedule.
 type PeriodicForceResponse struct {
 	EvalID          string `msg:",omitempty"`
 	EvalCreateIndex uint64 `msg:",omitempty"`

@@ -17,7 +17,7 @@ type JobRegisterRequest struct {
 	WriteRequest
 }
 
-// JobRegisterResponse is the answer of registering, stopping or evaluating a job.
+// JobRegisterResponse is the response of registering, stopping or evaluating a job.
 type JobRegisterResponse struct {
 	EvalID          string `msg:",omitempty"`
 	EvalCreateIndex uint64 `msg:",omitempty"`
@@ -26,18 +26,18 @@ type JobRegisterResponse struct {
 	WriteMeta
 }
 
-// JobDeregisterRequest stops a job, or forgets it with Purge.
+// JobDeregisterRequest stops a job and, with Purge, removes its record.
 type JobDeregisterRequest struct {
 	JobID           string `msg:",omitempty"`
 	Purge           bool   `msg:",omitempty"`
 	EvalPriority    int    `msg:",omitempty"`
 	NoShutdownDelay bool   `msg:",omitempty"`
-	// Force stops the job also where volumes need a CSI plugin of it.
+	// Force also stops a job with a CSI plugin that volumes need.
 	Force bool `msg:",omitempty"`
 	WriteRequest
 }
 
-// JobEvaluateRequest asks for a new evaluation of a job.
+// JobEvaluateRequest creates a new evaluation of a job.
 type JobEvaluateRequest struct {
 	JobID       string      `msg:",omitempty"`
 	EvalOptions EvalOptions `msg:",omitempty"`
@@ -49,7 +49,7 @@ type EvalOptions struct {
 	ForceReschedule bool `msg:",omitempty"`
 }
 
-// JobPlanRequest asks what registering a job would do.
+// JobPlanRequest requests the changes that registering a job would cause.
 type JobPlanRequest struct {
 	Job            *Job `msg:",omitempty"`
 	Diff           bool `msg:",omitempty"`
@@ -69,13 +69,13 @@ type JobPlanResponse struct {
 	WriteMeta
 }
 
-// JobValidateRequest asks whether a job is valid.
+// JobValidateRequest validates a job.
 type JobValidateRequest struct {
 	Job *Job `msg:",omitempty"`
 	WriteRequest
 }
 
-// JobValidateResponse lists what is wrong with a job.
+// JobValidateResponse lists the validation errors of a job.
 type JobValidateResponse struct {
 	DriverConfigValidated bool     `msg:",omitempty"`
 	ValidationErrors      []string `msg:",omitempty"`
@@ -83,7 +83,7 @@ type JobValidateResponse struct {
 	Warnings              string   `msg:",omitempty"`
 }
 
-// JobsParseRequest asks to parse a job file into JSON.
+// JobsParseRequest parses a job file into JSON.
 type JobsParseRequest struct {
 	JobHCL       string `msg:",omitempty"`
 	Variables    string `msg:",omitempty"`
@@ -121,7 +121,7 @@ type JobGetResponse struct {
 type JobVersionsRequest struct {
 	JobID string `msg:",omitempty"`
 	Diffs bool   `msg:",omitempty"`
-	// DiffTag or DiffVersion is what every version is compared with, instead of the one before it.
+	// DiffTag or DiffVersion is the version that every version is compared with, instead of its previous one.
 	DiffTag     string  `msg:",omitempty"`
 	DiffVersion *uint64 `msg:",omitempty"`
 	QueryOptions
@@ -140,7 +140,7 @@ type JobSummaryResponse struct {
 	QueryMeta
 }
 
-// JobSubmissionResponse holds the source text of a job; nil when none was kept.
+// JobSubmissionResponse holds the source text of a job; nil when none is stored.
 type JobSubmissionResponse struct {
 	Submission     *JobSubmission `msg:",omitempty"`
 	JobModifyIndex uint64         `msg:",omitempty"`

@@ -5,34 +5,34 @@ type RootKeyState string
 
 // States of root keys.
 const (
-	// RootKeyActive signs and encrypts. There is one at most.
+	// RootKeyActive is the key that signs and encrypts. At most one key is active.
 	RootKeyActive RootKeyState = "active"
-	// RootKeyInactive only verifies and decrypts what it once signed and encrypted.
+	// RootKeyInactive is a key that only verifies and decrypts data that it signed and encrypted before.
 	RootKeyInactive RootKeyState = "inactive"
 )
 
 // EncryptionAES256GCM is the algorithm that data is encrypted with.
 const EncryptionAES256GCM = "aes256-gcm"
 
-// RootKeyMeta is what everybody may know of a root key.
+// RootKeyMeta is the public metadata of a root key.
 type RootKeyMeta struct {
 	KeyID     string `msg:",omitempty"`
 	Algorithm string `msg:",omitempty"`
-	// CreateTime is in nanoseconds since 1970.
+	// CreateTime is in Unix nanoseconds.
 	CreateTime  int64        `msg:",omitempty"`
 	CreateIndex uint64       `msg:",omitempty"`
 	ModifyIndex uint64       `msg:",omitempty"`
 	State       RootKeyState `msg:",omitempty"`
-	// PublishTime is when a key that was made ahead becomes active; 0 for all others.
+	// PublishTime is the time at which a prepublished key becomes active, in Unix nanoseconds; 0 for all other keys.
 	PublishTime int64 `msg:",omitempty"`
 }
 
-// RootKey is a key of the cluster as the state holds it.
+// RootKey is the stored record of a key of the cluster.
 type RootKey struct {
 	RootKeyMeta
-	// Public is the PKIX form of the public key that verifies what this one signed.
+	// Public is the PKIX form of the public key that verifies this key's signatures.
 	Public []byte `msg:",omitempty"`
-	// Wrapped is the secret part, encrypted by a key that only the servers' data directories hold.
+	// Wrapped is the secret part, encrypted with a key that only the servers' data directories contain.
 	Wrapped []byte `msg:",omitempty" json:"-"`
 }
 
@@ -60,13 +60,13 @@ type JSONWebKey struct {
 	E string `msg:",omitempty" json:"e"`
 }
 
-// JSONWebKeysResponse are the public keys that verify what the cluster signed.
+// JSONWebKeysResponse contains the public keys that verify the cluster's signatures.
 type JSONWebKeysResponse struct {
 	Keys      []*JSONWebKey `msg:",omitempty" json:"keys"`
 	QueryMeta `json:"-"`
 }
 
-// RootKeyRotateRequest makes a new active key.
+// RootKeyRotateRequest creates a new active key.
 type RootKeyRotateRequest struct {
 	Algorithm   string `msg:",omitempty"`
 	Full        bool   `msg:",omitempty"`
@@ -87,12 +87,12 @@ type RootKeyDeleteRequest struct {
 	WriteRequest
 }
 
-// RootKeyUnlockRequest asks another server for what unwraps a root key.
+// RootKeyUnlockRequest requests from another server the secret that unwraps a root key.
 type RootKeyUnlockRequest struct {
 	KeyID string `msg:",omitempty"`
 }
 
-// RootKeyUnlockResponse is what unwraps a root key. It is a secret.
+// RootKeyUnlockResponse contains the secret that unwraps a root key.
 type RootKeyUnlockResponse struct {
 	Unlock []byte `msg:",omitempty"`
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Voters are the servers that elect the leader, whatever gossip thinks of them.
+// Voters are the servers that elect the leader, regardless of their gossip status.
 type Voters struct {
-	// Index is the raft index of the entry that made them voters.
+	// Index is the raft index of the configuration entry that lists the voters.
 	Index uint64
-	// Servers maps their ids to their RPC addresses.
+	// Servers maps server ids to RPC addresses.
 	Servers map[string]string
 }
 
-// Leaderless reports whether the answers prove that nobody leads. The voters, which are committed, may have
-// been replaced since: whoever made a change had it written by a majority of the voters before, so that among
-// any majority there is one who knows of it. Therefore a majority of the voters, and of each newer set that
-// somebody answers, must know no leader, and none may know of a change that is not settled.
+// Leaderless reports whether the responses prove that there is no leader. The committed voters may have been replaced
+// since. Each change was written by a majority of the previous voters, so any majority contains a server with the
+// change in its log. Therefore a majority of the voters, and of each newer set in a response, must report no leader,
+// and no response may contain an unsettled change.
 func (v *Voters) Leaderless(answers []*StatusLeaderResponse) bool {
 	silent := map[string]bool{}
 	for _, a := range answers {
@@ -25,7 +25,7 @@ func (v *Voters) Leaderless(answers []*StatusLeaderResponse) bool {
 	return v != nil && v.majority(silent) && !slices.ContainsFunc(answers, func(a *StatusLeaderResponse) bool { return a.objects(v, silent) })
 }
 
-// objects reports whether the answer is against the word of the silent ones, who are most of the voters.
+// objects reports whether the response contradicts that the servers without a leader are a majority of the voters.
 func (a *StatusLeaderResponse) objects(v *Voters, silent map[string]bool) bool {
 	if a.Voters == nil {
 		return silent[a.Server] && v.Servers[a.Server] != ""
@@ -44,11 +44,11 @@ func (v *Voters) majority(of map[string]bool) bool {
 	return n > len(v.Servers)/2
 }
 
-// LeaseTerm is how the time of a lease is spent. All of it counts from when the last heartbeat was sent that a
-// leader answered. The servers wait for longer than Term.
+// LeaseTerm divides the time of a lease. All its times count from the sending of the last heartbeat that a leader
+// acknowledged. The servers wait longer than Term.
 type LeaseTerm struct {
 	Term time.Duration
-	// WriteBack is the last part of it, in which nobody uses the volume any more; 0 means a quarter of it.
+	// WriteBack is the last part of Term, in which no task uses the volume; 0 means a quarter of Term.
 	WriteBack time.Duration
 }
 
@@ -61,20 +61,21 @@ func (l LeaseTerm) writeBack() time.Duration {
 	return min(l.WriteBack, l.Term/2)
 }
 
-// Stop is when the users are killed. Data is written back and the volume unmounted after that.
+// Stop returns the time at which the tasks that use the volume are killed. After it, data is written back and the
+// volume is unmounted.
 func (l LeaseTerm) Stop() time.Duration { return l.Term - l.writeBack() }
 
-// Cut is when what is not written back yet is cut off from the storage.
+// Cut returns the time at which data that is not written back is cut off from the storage.
 func (l LeaseTerm) Cut() time.Duration { return l.Term - l.writeBack()/2 }
 
-// Last is when the agent looks whether all that was done.
+// Last returns the time at which the agent checks that the volume is unmounted or cut off.
 func (l LeaseTerm) Last() time.Duration { return l.Term - l.writeBack()/4 }
 
-// Beat is the longest time between two heartbeats: some may be lost.
+// Beat returns the maximum interval between heartbeats; single heartbeats may be lost.
 func (l LeaseTerm) Beat() time.Duration { return l.Stop() / 3 }
 
-// WriteBackOf is the write-back time of a volume that sets none: a quarter of the lease, or twice the slowest one
-// that was measured, and no more than half of the lease.
+// WriteBackOf returns the write-back time of a volume that sets none: a quarter of the lease or twice the slowest
+// measured one, whichever is longer, and at most half of the lease.
 func WriteBackOf(term, slowest time.Duration) time.Duration {
 	return min(max(term/4, 2*slowest), term/2)
 }

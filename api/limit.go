@@ -2,8 +2,9 @@ package api
 
 //msgp:limit arrays:1000000 maps:1000000
 
-// PieceMax is how many bytes of a file, a log or a snapshot go in one answer: less than a decoder allows.
+// PieceMax is the maximum number of bytes of a file, a log or a snapshot in one response. It is below the decoder's
+// limit.
 const PieceMax = 512 << 10
 
-// SnapshotMax is how many bytes a snapshot that is restored may have.
+// SnapshotMax is the maximum size in bytes of a snapshot to restore.
 const SnapshotMax = 8 << 30

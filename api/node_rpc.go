@@ -5,20 +5,20 @@ import "time"
 // NodeRegisterRequest registers a node or updates its fingerprint.
 type NodeRegisterRequest struct {
 	Node *Node `msg:",omitempty"`
-	// Rollback is the newest mark of [NodeUpdateResponse] that the node had seen before it looked at what it has
-	// mounted, [RollbackUnseen] before any; 0 of an agent that knows of none.
+	// Rollback is the newest mark of a [NodeUpdateResponse] that the node had received before it listed its mounts;
+	// [RollbackUnseen] before the first one; 0 from an agent without support for marks.
 	Rollback int64 `msg:",omitempty"`
-	// Process names the process of the agent, Number grows with each registration of it: what comes late is not taken.
+	// Process identifies the process of the agent. Number grows with each of its registrations: late ones are ignored.
 	Process string `msg:",omitempty"`
 	Number  uint64 `msg:",omitempty"`
 	WriteRequest
 }
 
-// RollbackUnseen is the mark of a node that has seen none.
+// RollbackUnseen is the mark of a node that has received none.
 const RollbackUnseen int64 = 1
 
 // NodeHeartbeatRequest is a heartbeat with the status of a node. Process is that of [NodeRegisterRequest], Number
-// grows with each heartbeat of it: a late one is refused.
+// grows with each of its heartbeats: late ones are rejected.
 type NodeHeartbeatRequest struct {
 	NodeID     string       `msg:",omitempty"`
 	NodeSecret string       `msg:",omitempty"`
@@ -29,29 +29,29 @@ type NodeHeartbeatRequest struct {
 	WriteRequest
 }
 
-// NodeUpdateResponse is the answer to a registration or heartbeat.
+// NodeUpdateResponse is the response to a registration or heartbeat.
 type NodeUpdateResponse struct {
 	HeartbeatTTL time.Duration `msg:",omitempty"`
 	EvalIDs      []string      `msg:",omitempty"`
 	// Servers lists the RPC addresses of the servers.
 	Servers []string `msg:",omitempty"`
-	// Voters are those of the raft log, as of an entry that is committed; nil when the leader does not know now.
+	// Voters are the voters of a committed entry of the raft log; nil when the leader has none at this time.
 	Voters *Voters `msg:",omitempty"`
-	// Held says that the node asked to be ready and is not: volumes may still be mounted on it for allocations
-	// that ended while it was lost. It asks again soon.
+	// Held is set when the node requested the status ready and did not get it: volumes may still be mounted on it for
+	// allocations that ended while it was lost. The node retries soon.
 	Held bool `msg:",omitempty"`
-	// Rollback, when it is set, is the mark of an older state that was restored. Nothing was taken of the registration,
-	// which may have been built before that: the node looks at what it has mounted, and registers again with the mark.
+	// Rollback is the mark of a restore of an older state; 0 for none. If set, the registration was ignored, because it
+	// may have been built before the restore: the node lists its mounts and registers again with the mark.
 	Rollback int64 `msg:",omitempty"`
-	// Late says that nothing was taken of the registration: the servers have a newer one, or one of a later process of
-	// the agent. A process that hears it goes by another name from then on, and registers again.
+	// Late is set when the registration was ignored: the servers have a newer one, or one of a later process of the
+	// agent. The process then takes another name and registers again.
 	Late bool `msg:",omitempty"`
 	WriteMeta
 }
 
-// NodeAssignmentsRequest requests the allocations of a node. Known is what the node has:
-// allocation id to AllocModifyIndex. With the Line of an earlier answer it need not be there: Newest, the
-// highest AllocModifyIndex that the node has, and Count, how many allocations it has, are enough.
+// NodeAssignmentsRequest requests the allocations of a node. Known maps the ids of the
+// node's allocations to their AllocModifyIndex. With the Line of an earlier response Known may be empty: Newest, the
+// highest AllocModifyIndex on the node, and Count, its number of allocations, suffice.
 type NodeAssignmentsRequest struct {
 	NodeID     string            `msg:",omitempty"`
 	NodeSecret string            `msg:",omitempty"`
@@ -62,9 +62,9 @@ type NodeAssignmentsRequest struct {
 	QueryOptions
 }
 
-// NodeAssignmentsResponse lists the ids of all allocations of the node and, whole and with
-// their jobs, those that differ from what the node knows. With Kept nothing was forgotten that the node knows,
-// and the ids are left out. Line goes into the next request.
+// NodeAssignmentsResponse lists the ids of all allocations of the node and contains the allocations that differ from
+// Known, with their jobs. With Kept no allocation of the node was removed, and the ids are omitted. Line is for the
+// next request.
 type NodeAssignmentsResponse struct {
 	Assigned []string      `msg:",omitempty"`
 	Kept     bool          `msg:",omitempty"`
@@ -74,7 +74,7 @@ type NodeAssignmentsResponse struct {
 }
 
 // AllocUpdateRequest reports the client half of allocations. Process is that of [NodeRegisterRequest], Number grows with
-// each report of it: what comes late is not taken.
+// each of its reports: late ones are ignored.
 type AllocUpdateRequest struct {
 	NodeID     string        `msg:",omitempty"`
 	NodeSecret string        `msg:",omitempty"`
@@ -132,7 +132,7 @@ type NodeWriteRequest struct {
 	WriteRequest
 }
 
-// NodeWriteResponse is the answer to a write on a node.
+// NodeWriteResponse is the response to a write on a node.
 type NodeWriteResponse struct {
 	NodeModifyIndex uint64   `msg:",omitempty"`
 	EvalIDs         []string `msg:",omitempty"`

@@ -33,7 +33,7 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool `msg:",omitempty"`
 	// OfflineExpansion is set when volumes must not be in use while they grow.
 	OfflineExpansion bool `json:",omitempty" msg:",omitempty"`
-	// SupportsGetSnapshot is set when one snapshot can be asked for.
+	// SupportsGetSnapshot is set when the plugin can return a single snapshot.
 	SupportsGetSnapshot bool `json:",omitempty" msg:",omitempty"`
 }
 

@@ -1,7 +1,7 @@
 package api
 
-// RelayRequest asks a server to pass a call on to a node that is connected to it. Without a Method it
-// only asks whether the node is.
+// RelayRequest has a server forward a call to a node that is connected to it. Without a Method it only checks whether
+// the node is connected.
 type RelayRequest struct {
 	NodeID string `msg:",omitempty"`
 	Method string `msg:",omitempty"`
@@ -15,8 +15,7 @@ type RelayResponse struct {
 	Body []byte `msg:",omitempty,limit=67108864"`
 }
 
-// NodeCallRequest asks the servers to have a node answer a user's call, wherever the node is connected
-// and in whichever region it is.
+// NodeCallRequest has the servers forward a user's call to a node, in any region and connected to any server.
 type NodeCallRequest struct {
 	NodeID string `msg:",omitempty"`
 	Method string `msg:",omitempty"`

@@ -7,11 +7,11 @@ type QueryOptions struct {
 	Region    string `json:",omitempty" msg:",omitempty"`
 	Namespace string `json:",omitempty" msg:",omitempty"`
 	AuthToken string `json:",omitempty" msg:",omitempty"`
-	// Stale allows an answer from a server that is not the leader.
+	// Stale allows a response from a server that is not the leader.
 	Stale bool `json:",omitempty" msg:",omitempty"`
-	// MinIndex makes the read wait until the answer's index is greater; 0 does not wait.
+	// MinIndex makes the read wait until the response's index is greater; 0 does not wait.
 	MinIndex uint64 `json:",omitempty" msg:",omitempty"`
-	// MaxWait bounds that wait; 0 means the server's default of 5 minutes.
+	// MaxWait limits that wait; 0 means the server's default of 5 minutes.
 	MaxWait time.Duration `json:",omitempty" msg:",omitempty"`
 	Prefix  string        `json:",omitempty" msg:",omitempty"`
 	Filter  string        `json:",omitempty" msg:",omitempty"`
@@ -23,7 +23,7 @@ type QueryOptions struct {
 
 // QueryMeta is the metadata of every read's response.
 type QueryMeta struct {
-	// Index is the raft index that the answer reflects; it is sent as X-Nomad-Index.
+	// Index is the raft index of the state in the response; it is sent as X-Nomad-Index.
 	Index       uint64        `msg:",omitempty"`
 	LastContact time.Duration `msg:",omitempty"`
 	KnownLeader bool          `msg:",omitempty"`

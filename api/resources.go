@@ -1,6 +1,6 @@
 package api
 
-// Resources is what a task asks for: CPU in MHz, memory and disk in MiB.
+// Resources are the resources that a task requests: CPU in MHz, memory and disk in MiB.
 type Resources struct {
 	CPU         int                `hcl:"cpu,optional" msg:",omitempty"`
 	Cores       int                `hcl:"cores,optional" msg:",omitempty"`
@@ -14,7 +14,7 @@ type Resources struct {
 	IOPS        int                `hcl:"iops,optional" msg:",omitempty"`
 }
 
-// NetworkResource is a network asked for by a group, or had by a node or an allocation.
+// NetworkResource is a network that a group requests, or that a node or an allocation has.
 type NetworkResource struct {
 	Mode          string     `hcl:"mode,optional" msg:",omitempty"`
 	Device        string     `hcl:"device,optional" msg:",omitempty"`
@@ -28,7 +28,7 @@ type NetworkResource struct {
 	CNI           *CNIConfig `hcl:"cni,block" msg:",omitempty"`
 }
 
-// Port is a port asked for: Value 0 means dynamic; To is the port inside the task's network.
+// Port is a requested port: Value 0 means dynamic; To is the port inside the task's network.
 type Port struct {
 	Label           string `hcl:",label" msg:",omitempty"`
 	Value           int    `hcl:"static,optional" msg:",omitempty"`
@@ -49,7 +49,7 @@ type CNIConfig struct {
 	Args map[string]string `hcl:"args,optional" msg:",omitempty"`
 }
 
-// RequestedDevice is a device asked for.
+// RequestedDevice is a requested device.
 type RequestedDevice struct {
 	Name        string        `hcl:",label" msg:",omitempty"`
 	Count       uint64        `hcl:"count,optional" msg:",omitempty"`
@@ -57,7 +57,7 @@ type RequestedDevice struct {
 	Affinities  []*Affinity   `hcl:"affinity,block" msg:",omitempty"`
 }
 
-// NUMAResource is what a task asks for about memory locality.
+// NUMAResource is a task's requested memory locality.
 type NUMAResource struct {
 	Affinity string   `hcl:"affinity,optional" msg:",omitempty"`
 	Devices  []string `hcl:"devices,optional" msg:",omitempty"`

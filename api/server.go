@@ -7,13 +7,13 @@ import "time"
 type AutopilotConfiguration struct {
 	// CleanupDeadServers removes failed servers when a new one has joined or enough remain.
 	CleanupDeadServers bool `msg:",omitempty"`
-	// LastContactThreshold is how long a healthy follower may be without word from the leader.
+	// LastContactThreshold is the maximum time since a healthy follower's last contact with the leader.
 	LastContactThreshold time.Duration `msg:",omitempty"`
-	// MaxTrailingLogs is how many entries a healthy follower may be behind.
+	// MaxTrailingLogs is the maximum number of log entries that a healthy follower may be behind.
 	MaxTrailingLogs uint64 `msg:",omitempty"`
 	// MinQuorum is the number of servers below which none is cleaned up.
 	MinQuorum uint `msg:",omitempty"`
-	// ServerStabilizationTime is how long a new server must be healthy before it votes.
+	// ServerStabilizationTime is the time that a new server must be healthy before it becomes a voter.
 	ServerStabilizationTime time.Duration `msg:",omitempty"`
 	EnableRedundancyZones   bool          `msg:",omitempty"`
 	DisableUpgradeMigration bool          `msg:",omitempty"`
@@ -25,7 +25,7 @@ type AutopilotConfiguration struct {
 // OperatorHealthReply is the health of the servers of a region.
 type OperatorHealthReply struct {
 	Healthy bool `msg:",omitempty"`
-	// FailureTolerance is how many healthy servers may fail without loss of the quorum.
+	// FailureTolerance is the number of healthy servers that may fail without loss of the quorum.
 	FailureTolerance int             `msg:",omitempty"`
 	Leader           string          `msg:",omitempty"`
 	Voters           []string        `msg:",omitempty"`
@@ -48,9 +48,9 @@ type ServerHealth struct {
 	StableSince time.Time     `msg:",omitempty"`
 }
 
-// KeyringResponse is the answer of every operation on the gossip key ring.
+// KeyringResponse is the response of every operation on the gossip key ring.
 type KeyringResponse struct {
-	// Messages are the complaints of servers by name.
+	// Messages maps the names of servers to their errors.
 	Messages map[string]string `msg:",omitempty"`
 	// Keys counts the servers that have a key.
 	Keys     map[string]int `msg:",omitempty"`

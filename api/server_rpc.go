@@ -7,7 +7,7 @@ type RaftPeerRequest struct {
 	WriteRequest
 }
 
-// LeadershipTransferResponse names the servers between which the leadership was to move.
+// LeadershipTransferResponse names the source and the target of the requested transfer of leadership.
 type LeadershipTransferResponse struct {
 	From RaftServer `msg:",omitempty"`
 	To   RaftServer `msg:",omitempty"`
@@ -39,11 +39,11 @@ type ServerHealthResponse struct {
 	Health *OperatorHealthReply `msg:",omitempty"`
 }
 
-// SnapshotReadRequest reads a piece of a snapshot. Without a Token it makes a new one.
+// SnapshotReadRequest reads a piece of a snapshot. Without a Token it creates a new snapshot.
 type SnapshotReadRequest struct {
 	Token  string `msg:",omitempty"`
 	Offset int64  `msg:",omitempty"`
-	// Redact leaves out secrets; such a snapshot is to look at, and cannot be restored.
+	// Redact omits secrets; such a snapshot is for inspection and cannot be restored.
 	Redact bool `msg:",omitempty"`
 	QueryOptions
 }
@@ -59,19 +59,19 @@ type SnapshotReadResponse struct {
 	QueryMeta
 }
 
-// SnapshotRestoreRequest brings a piece of a snapshot's archive. Without a Token it begins; with Last
-// the archive is checked whole and then restored.
+// SnapshotRestoreRequest contains a piece of a snapshot's archive. Without a Token it starts a new transfer; with Last
+// the whole archive is verified and then restored.
 type SnapshotRestoreRequest struct {
 	Token  string `msg:",omitempty"`
 	Offset int64  `msg:",omitempty"`
 	Data   []byte `msg:",omitempty"`
 	Last   bool   `msg:",omitempty"`
-	// Force restores although external volumes are attached.
+	// Force also restores while external volumes are attached.
 	Force bool `msg:",omitempty"`
 	WriteRequest
 }
 
-// SnapshotRestoreResponse names the restore to go on with.
+// SnapshotRestoreResponse contains the token for the next piece.
 type SnapshotRestoreResponse struct {
 	Token string `msg:",omitempty"`
 	// Warnings are for the operator after a restore.
@@ -90,7 +90,7 @@ type ServerJoinResponse struct {
 	Error  string `msg:",omitempty"`
 }
 
-// ServerForceLeaveRequest ejects a failed server; Prune also forgets one that has left.
+// ServerForceLeaveRequest ejects a failed server; Prune also removes one that has left.
 type ServerForceLeaveRequest struct {
 	Name  string `msg:",omitempty"`
 	Prune bool   `msg:",omitempty"`
@@ -120,12 +120,12 @@ type RegionListResponse struct {
 
 // PeerInfoResponse describes a server's log to other servers.
 type PeerInfoResponse struct {
-	// ID names the server; Cluster names the log that it belongs to, empty before it has one.
+	// ID is the server's id; Cluster is the id of its cluster, empty before it has one.
 	ID      string `msg:",omitempty"`
 	Cluster string `msg:",omitempty"`
 	// Bootstrapped is set when the server has a log with a configuration.
 	Bootstrapped bool `msg:",omitempty"`
-	// Seen are the ids of the servers of its region that wait like it for a first configuration.
+	// Seen are the ids of the servers of its region that also wait for a first configuration.
 	Seen []string `msg:",omitempty"`
 	// LastIndex, LastTerm and LastContact are for the autopilot.
 	LastIndex     uint64 `msg:",omitempty"`

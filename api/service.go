@@ -64,7 +64,7 @@ type CheckRestart struct {
 	IgnoreWarnings bool          `hcl:"ignore_warnings,optional" msg:",omitempty"`
 }
 
-// ServiceWeights are the weights of a service in DNS answers.
+// ServiceWeights are the weights of a service in DNS responses.
 type ServiceWeights struct {
 	Passing int `hcl:"passing,optional" msg:",omitempty"`
 	Warning int `hcl:"warning,optional" msg:",omitempty"`

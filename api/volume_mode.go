@@ -14,8 +14,8 @@ var AccessModes = []AccessMode{
 // Known reports whether the mode is one of [AccessModes].
 func (m AccessMode) Known() bool { return slices.Contains(AccessModes, m) }
 
-// SingleUser reports whether a volume in this mode has at most one user. Drivers must refuse a second publish
-// in these modes and some do not, so none is ever asked for.
+// SingleUser reports whether a volume in this mode has at most one user. Drivers must reject a second publish
+// in these modes but some do not, so a second publish is never requested.
 func (m AccessMode) SingleUser() bool {
 	return m == AccessSingleNodeReader || m == AccessSingleNodeWriter || m == AccessSingleNodeSingle
 }
@@ -26,7 +26,7 @@ func (m AccessMode) SingleNode() bool { return m.SingleUser() || m == AccessSing
 // ReadOnly reports whether the mode permits no writes.
 func (m AccessMode) ReadOnly() bool { return m == AccessSingleNodeReader || m == AccessMultiNodeReader }
 
-// DriverContext is the volume context that drivers get: their own of a created volume, else the user's.
+// DriverContext returns the volume context for driver calls: the driver's own for a created volume, otherwise the user's.
 func (v *Volume) DriverContext() map[string]string {
 	if v.Provision.Created || len(v.Provision.Context) > 0 {
 		return v.Provision.Context
@@ -34,7 +34,7 @@ func (v *Volume) DriverContext() map[string]string {
 	return v.Context
 }
 
-// Over returns the options with what they leave empty taken from others; either may be nil.
+// Over returns the options with empty fields taken from others; either may be nil.
 func (m *MountOptions) Over(others *MountOptions) *MountOptions {
 	if m == nil || others == nil {
 		return cmp.Or(m, others)
@@ -46,8 +46,8 @@ func (m *MountOptions) Over(others *MountOptions) *MountOptions {
 	return &merged
 }
 
-// Equal reports whether two options ask for the same: order and repetition of flags mean nothing, and nil is
-// the same as empty.
+// Equal reports whether two options are equivalent: the order and repetition of flags do not matter, and nil equals
+// empty.
 func (m *MountOptions) Equal(o *MountOptions) bool {
 	return m.fsType() == o.fsType() && slices.Equal(m.flags(), o.flags())
 }

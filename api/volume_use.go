@@ -11,10 +11,10 @@ import (
 
 // VolumeUse is one way in which an allocation uses a CSI volume: the requests of its group that agree in
 // everything but their names. In modes of a single user, requests that differ in ReadOnly only are one use,
-// which writes; tasks of the others mount it read-only.
+// which writes; tasks of the read-only requests mount it read-only.
 type VolumeUse struct {
 	VolumeID string
-	// Name tells the uses of one volume apart: empty for the only one, else the first of Aliases.
+	// Name distinguishes the uses of one volume: empty for the only one, otherwise the first of Aliases.
 	Name string
 	// Aliases are the names of the requests in order.
 	Aliases        []string
@@ -123,7 +123,7 @@ func nameUses(uses []*VolumeUse) {
 	}
 }
 
-// SourceFor is the id of the volume that the request names for an allocation: with per_alloc it ends in the
+// SourceFor returns the id of the volume that the request names for an allocation: with per_alloc it ends in the
 // allocation's index as its name does, "data[3]" for "job.group[3]".
 func (r *VolumeRequest) SourceFor(allocName string) string {
 	if i := strings.LastIndexByte(allocName, '['); r.PerAlloc && i >= 0 {

@@ -1,5 +1,5 @@
-// Package durable replaces small files so that a reader, and a machine that lost its power, finds the old content or the
-// new one and nothing between.
+// Package durable replaces small files atomically: concurrent readers, and readers after a power loss, get the old or
+// the new content and never a mixture.
 package durable
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// WriteFile puts content in the place of whatever file has the path. When it returns nil the content outlives a loss of
-// power; when it returns an error the file is as before, unless only the last step failed, the sync of the directory.
+// WriteFile replaces the file at path. If it returns nil the content survives a power loss. If it returns an error the
+// file is unchanged, unless only the last step failed, the sync of the directory.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	return Write(path, mode, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -21,7 +21,7 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// Write is WriteFile for a content that comes in pieces. An error of fill is returned as it is.
+// Write is [WriteFile] for content that fill writes in pieces. It returns errors of fill unchanged.
 func Write(path string, mode fs.FileMode, fill func(io.Writer) error) error {
 	dir := filepath.Dir(path)
 	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
