@@ -24,7 +24,7 @@ PKGS = $$($(GO) list ./... | grep -v /e2e)
 # The race detector runs where goroutines meet, and in make soak over the simulations, which it makes ten times slower.
 SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
-RACED := $$($(GO) list ./api/... ./nomad/... ./client/... ./plugins/... ./command/... | grep -v -e /nomad/nomad/sim -e /scheduler/model)
+RACED := $$($(GO) list ./api/... ./nomad/... ./client/... ./plugins/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 10000
 SOAK_CLUSTER_SEEDS := 500
