@@ -68,7 +68,7 @@ func TestRaftRecoverLooksAndSetsPeers(t *testing.T) {
 	}
 	file := filepath.Join(dir, "peers.json")
 	for body, want := range map[string]string{
-		`[{"id": "x"}]`: "no address", `[]`: "nobody who votes", `{}`: "no list",
+		`[{"id": "x"}]`: "no address", `[]`: "contains no voter", `{}`: "no list",
 		`[{"id": "` + strings.TrimSpace(string(id)) + `", "address": "` + address + `"}]`: "",
 	} {
 		if err := os.WriteFile(file, []byte(body), 0o600); err != nil {

@@ -133,7 +133,7 @@ func Check(j *api.Job, limits Limits) []error {
 	c.wrong(j.ID == "", "job has no ID")
 	c.wrong(strings.ContainsAny(j.ID, " \x00"), "job ID %q contains a space or NUL", brief(j.ID))
 	c.wrong(len(j.ID) > IDMax, "job ID %q is longer than %d characters", brief(j.ID), IDMax)
-	c.text("job ID", j.ID)
+	c.text("job ID", strings.ReplaceAll(j.ID, "\n", "")) // clients of the compatible API register ids with line feeds
 	c.text("namespace", j.Namespace)
 	c.text("node pool", j.NodePool)
 	for _, d := range j.Datacenters {
