@@ -12,10 +12,10 @@ import (
 var planted = flag.Int("planted", 0, "within how many seeds each planted bug must be found; 0 looks for the quick ones only")
 
 // slow are bugs that take more than a few seeds.
-var slow = []Bug{BugNoFence, BugEarlyClaim, BugSilentLeader, BugToldServers, BugDeafLeader, BugUnresumed, BugStaleMounts, BugWriteBack, BugNotFound, BugVerdictLost, BugHungPlaces, BugPurged}
+var slow = []Bug{BugNoFence, BugEarlyClaim, BugSilentLeader, BugDeafLeader, BugUnresumed, BugStaleMounts, BugWriteBack, BugNotFound, BugVerdictLost, BugHungPlaces, BugPurged}
 
 // rare are bugs that a few hundred seeds do not show; they are planted when more are played.
-var rare = []Bug{BugForgetful}
+var rare = []Bug{BugForgetful, BugToldServers}
 
 // TestEveryPlantedBugIsFound breaks one thing after the other and expects the simulation to tell.
 func TestEveryPlantedBugIsFound(t *testing.T) {
