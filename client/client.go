@@ -134,7 +134,7 @@ func (c *Client) prepare() error {
 		return err
 	}
 	defer slow.Begin(c.log, "make the directories of tasks", c.conf.AllocDir+" and "+c.conf.RawExec.StateDir)()
-	return errors.Join(c.tree.Prepare(), os.MkdirAll(c.conf.RawExec.StateDir, 0o700))
+	return errors.Join(c.tree.Prepare(), os.MkdirAll(c.conf.RawExec.StateDir, 0o700), dirs.Apart(c.conf.RawExec.StateDir))
 }
 
 // services builds what the node is made of.

