@@ -75,7 +75,7 @@ func LostAfter(g *api.TaskGroup) time.Duration {
 	return g.MaxClientDisconnect
 }
 
-// clientStopTime is when a node that nobody hears has ended the tasks of the group by itself; zero when it does not.
+// clientStopTime is when a node without contact to the servers has stopped the tasks of the group itself; zero if it does not.
 func clientStopTime(n *api.Node, g *api.TaskGroup) time.Time {
 	after := stopAfterDisconnect(g)
 	if after <= 0 {

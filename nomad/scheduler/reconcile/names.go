@@ -73,7 +73,7 @@ type row struct {
 	status
 }
 
-// status is what one look at an allocation tells, so that it need not be looked at again.
+// status holds what one evaluation of an allocation found, so that it is evaluated once.
 type status struct {
 	current bool // of this version
 	member  bool // of the current deployment

@@ -52,7 +52,7 @@ type pass struct {
 	failed     []*api.Allocation // to be placed again now; canaries too
 	failedOld  []*api.Allocation // of older versions
 	replaced   []*api.Allocation // unknown, with a replacement wanted
-	unreplaced []*api.Allocation // moved or lost before, and nobody could follow them yet
+	unreplaced []*api.Allocation // moved or lost before, without a replacement yet
 
 	// version is what the allocation being classified is of.
 	version versionState
@@ -90,7 +90,7 @@ func (p *pass) stopAll() {
 	}
 }
 
-// stopUnwanted stops an allocation that nobody wants.
+// stopUnwanted stops an allocation that its job does not need.
 func (p *pass) stopUnwanted(a *api.Allocation) {
 	switch {
 	case a.ClientTerminal():

@@ -165,7 +165,7 @@ func (p *proxy) admits(rpc string, body []byte) (refused string, err error) {
 	return "", nil
 }
 
-// wait waits until the time has passed or the condition is true; it returns false when the caller has given up.
+// wait waits until the time has passed or the condition is true; it returns false when the caller's context has ended.
 func wait(ctx context.Context, d time.Duration, over func() bool) bool {
 	end := time.After(d)
 	tick := time.NewTicker(50 * time.Millisecond)
