@@ -50,6 +50,8 @@ type Method[Req, Resp any] struct {
 	Name  string
 	Scope Scope
 	Auth  Auth
+	// Needs is what a token must permit.
+	Needs Needs
 }
 
 // Call invokes the method through c.
@@ -64,7 +66,7 @@ func (m Method[Req, Resp]) Call(ctx context.Context, c Caller, req *Req) (*Resp,
 // Handle binds the method to the function that serves it.
 func (m Method[Req, Resp]) Handle(fn func(context.Context, *Req) (*Resp, error)) Handler {
 	return Handler{
-		Name: m.Name, Scope: m.Scope, Auth: m.Auth, Heavy: heavy[m.Name],
+		Name: m.Name, Scope: m.Scope, Auth: m.Auth, Needs: m.Needs, Heavy: heavy[m.Name],
 		New:      func() any { return new(Req) },
 		NewReply: func() any { return new(Resp) },
 		Serve: func(ctx context.Context, req any) (any, error) {
@@ -86,6 +88,7 @@ type Handler struct {
 	Name  string
 	Scope Scope
 	Auth  Auth
+	Needs Needs
 	// Heavy methods compute for up to seconds; few run at once.
 	Heavy bool
 	// New makes an empty request to decode into.
