@@ -18,10 +18,7 @@ import (
 // populated has an object of most kinds under ids that the seeds name.
 func populated(tb testing.TB) *state.Store {
 	tb.Helper()
-	s, err := state.New()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := state.New()
 	tx := s.Write(10, time.Unix(1_700_000_000, 0))
 	n := aNode("n")
 	tx.PutNode(n)

@@ -54,15 +54,11 @@ type Server struct {
 
 // Commands makes a registry of every raft command of every package.
 func Commands() *fsm.Registry {
-	r := fsm.NewRegistry()
-	for _, add := range []func(*fsm.Registry){
+	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
 		keyring.Commands, nextCommands,
-	} {
-		add(r)
-	}
-	return r
+	)
 }
 
 // New opens the port and the log and builds the services. Nothing is served before [Server.Run];
@@ -73,9 +69,7 @@ func New(c Config) (*Server, error) {
 	if s.id, err = identity(c.Dir); err != nil {
 		return nil, err
 	}
-	if s.state, err = state.New(); err != nil {
-		return nil, err
-	}
+	s.state = state.New()
 	tls, err := c.transport()
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package allocs_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,20 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func registry() *fsm.Registry {
-	r := fsm.NewRegistry()
-	allocs.Commands(r)
-	return r
-}
+func registry() *fsm.Registry { return fsm.NewRegistry(allocs.Commands) }
 
 // counted counts the proposals and can hold them.
 type counted struct {
@@ -51,10 +37,7 @@ func (c *counted) Propose(ctx context.Context, cmd fsm.Command) (fsm.Result, err
 
 func open(t *testing.T) (*allocs.Service, *state.Store, *counted) {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	c := &counted{Proposer: fsm.NewLocal(s, registry())}
 	return allocs.New(allocs.Config{Log: hclog.NewNullLogger(), State: s, Raft: c}), s, c
 }

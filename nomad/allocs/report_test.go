@@ -16,10 +16,7 @@ import (
 func TestReportOfANodeChangesWhatIsTheNodesAndNothingElse(t *testing.T) {
 	nodes := []string{"ClientStatus", "ClientDescription", "TaskStates", "NetworkStatus", "ReportProcess", "ReportNumber"}
 	both := []string{"DeploymentStatus", "AllocStates", "ModifyTime"} // other tests tell how
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	tx := s.Write(10, time.Unix(1000, 0))
 	defer tx.Abort()
 	old := apitest.Full(&api.Allocation{})

@@ -13,10 +13,7 @@ import (
 
 // Ids may repeat; the work in Apply, on every server, must not grow with the square of them.
 func TestHealthOfManyAllocationsIsSetSoon(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	a, b := "aaaaaaaa-0000-0000-0000-000000000001", "bbbbbbbb-0000-0000-0000-000000000002"
 	tx := s.Write(10, time.Now())
 	tx.PutDeployment(&api.Deployment{ID: "d", Namespace: "default", JobID: "j", Status: api.DeploymentStatusRunning, TaskGroups: map[string]*api.DeploymentState{"g": {}}})
@@ -28,7 +25,7 @@ func TestHealthOfManyAllocationsIsSetSoon(t *testing.T) {
 	tx = s.Write(11, time.Now())
 	defer tx.Abort()
 	began := time.Now()
-	if _, err = c.Apply(tx); err == nil || !strings.Contains(err.Error(), "can't be healthy and unhealthy") {
+	if _, err := c.Apply(tx); err == nil || !strings.Contains(err.Error(), "can't be healthy and unhealthy") {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > 30*time.Second {

@@ -45,12 +45,8 @@ func (f *flaky) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) 
 
 func open(t *testing.T) *rig {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	deployments.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(deployments.Commands)
 	raft := &flaky{Proposer: fsm.NewLocal(s, r)}
 	out := &rig{deployments.New(deployments.Config{State: s, Raft: raft}), t, s, raft}
 	out.put(func(tx *state.Txn) {

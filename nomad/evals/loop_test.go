@@ -38,13 +38,8 @@ func newWorld(t testing.TB) *world {
 // unled is a world in which nobody leads yet.
 func unled(t testing.TB) *world {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	plan.Commands(r)
-	evals.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(plan.Commands, evals.Commands)
 	r.Register(func() fsm.Command { return &write{} })
 	return &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
 }

@@ -154,12 +154,8 @@ func TestTooLittleRoomWakesNobody(t *testing.T) {
 // What a batch job did is how it knows that it is done: deleting its old evaluations does not make it do that again.
 func TestDeletedEvaluationDoesNotTakeFinishedWorkAlong(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	evals.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(evals.Commands)
 	j := &api.Job{ID: "j", Namespace: "default", Type: api.JobTypeBatch, TaskGroups: []*api.TaskGroup{{Name: "g", Count: 2}}}
 	tx := s.Write(2, time.Now())
 	tx.PutSchedulerConfig(&api.SchedulerConfiguration{PauseEvalBroker: true})

@@ -172,10 +172,7 @@ func RedactArchive(ctx context.Context, rd io.Reader, w io.Writer) error {
 
 // loadArchive reads an archive into a store of its own.
 func loadArchive(rd io.Reader) (Meta, *state.Store, error) {
-	s, err := state.New()
-	if err != nil {
-		return Meta{}, nil, err
-	}
+	s := state.New()
 	pipe, feed := io.Pipe()
 	decoded := make(chan error, 1)
 	go func() {

@@ -44,10 +44,13 @@ type Registry struct {
 	makers map[Kind]func() Command
 }
 
-// NewRegistry makes a registry with the commands of this package.
-func NewRegistry() *Registry {
+// NewRegistry returns a registry with the commands of this package and those that add registers.
+func NewRegistry(add ...func(*Registry)) *Registry {
 	r := &Registry{makers: map[Kind]func() Command{}}
 	r.Register(func() Command { return &RestoreMark{} })
+	for _, a := range add {
+		a(r)
+	}
 	return r
 }
 

@@ -92,10 +92,7 @@ func TestEntryRoundTrip(t *testing.T) {
 
 func TestDamagedEntryStopsTheMachine(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	m := newMachine(s, words("text"), hclog.NewNullLogger())
 	good, err := encodeEntry(&word{"text", "good"}, time.Now(), "s1")
 	if err != nil {
@@ -117,10 +114,7 @@ func TestDamagedEntryStopsTheMachine(t *testing.T) {
 
 func TestLocalAppliesInOrder(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	at := time.Unix(100, 0).UTC()
 	l := NewLocal(s, words("text"))
 	l.Now = func() time.Time { return at }

@@ -65,10 +65,7 @@ func registry() *fsm.Registry {
 
 func config(t testing.TB, dir string) (fsm.Config, *state.Store) {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -322,10 +319,7 @@ func TestMain(m *testing.M) {
 
 // child proposes numbers and prints each after it was committed, until it is killed.
 func child(dir string) {
-	s, err := state.New()
-	if err != nil {
-		panic(err)
-	}
+	s := state.New()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)

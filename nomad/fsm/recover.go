@@ -139,10 +139,7 @@ func skipEntry(logs raft.LogStore, index, last uint64) error {
 
 // replay does what a start does, and notes the first entry at which it would end.
 func (r Recovery) replay(st *stores, out *Recovered) error {
-	s, err := state.New()
-	if err != nil {
-		return err
-	}
+	s := state.New()
 	m := newMachine(s, r.Registry, hclog.NewNullLogger())
 	b, err := m.begin(st, r.Dir)
 	if err == nil && out.Backup != "" {
@@ -178,10 +175,7 @@ func (r Recovery) replay(st *stores, out *Recovered) error {
 
 // setPeers writes a snapshot of the state with another configuration, which takes the place of the log.
 func (r Recovery) setPeers(st *stores) error {
-	s, err := state.New()
-	if err != nil {
-		return err
-	}
+	s := state.New()
 	var conf raft.Configuration
 	for _, p := range r.Peers {
 		suffrage := raft.Nonvoter

@@ -141,10 +141,7 @@ func TestRestoreNeverLowersTheAgreedVersion(t *testing.T) {
 	tx := s.Write(s.Read().Index()+1, time.Now())
 	tx.PutAgreedVersion(fsm.Version + 1)
 	tx.Commit()
-	older, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := state.New()
 	r.Reconcile(older)
 	if v := older.Read().AgreedVersion(); v != fsm.Version+1 {
 		t.Errorf("the servers agree on version %d after the restore, want %d", v, fsm.Version+1)

@@ -51,10 +51,7 @@ func (o *odd) Apply(tx *state.Txn) (any, error) {
 
 func oddLocal(t *testing.T) *Local {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	r := NewRegistry()
 	r.Register(func() Command { return &odd{} })
 	return NewLocal(s, r)
@@ -106,10 +103,7 @@ func TestANullInTheLogChangesNothing(t *testing.T) {
 // The entry of a command that was decoded by its proposer is not decoded again; one with the same bytes elsewhere is.
 func TestTheProposersCommandIsAppliedOnce(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	m := newMachine(s, words("text"), hclog.NewNullLogger())
 	b, err := encodeEntry(&word{"text", "one"}, time.Now(), "s1")
 	if err != nil {

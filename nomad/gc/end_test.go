@@ -15,8 +15,7 @@ import (
 // rounds lets the leader's ordinary rounds pass, twice.
 func rounds(t *testing.T, s *state.Store, now time.Time) {
 	t.Helper()
-	reg := fsm.NewRegistry()
-	gc.Commands(reg)
+	reg := fsm.NewRegistry(gc.Commands)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	left := 2
@@ -45,10 +44,7 @@ func TestJobsStayForAWhileAfterTheirEnd(t *testing.T) {
 		"batch":   {Type: api.JobTypeBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := state.New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := state.New()
 			j.ID, j.Namespace, j.SubmitTime = "j", "default", submitted.UnixNano()
 			j.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1}}
 			tx := s.Write(s.Read().Index()+1, over)
@@ -87,17 +83,13 @@ func TestTemplatesStayForAWhileAfterTheirStop(t *testing.T) {
 		"parameterized": {Type: api.JobTypeBatch, ParameterizedJob: &api.ParameterizedJobConfig{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := state.New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := state.New()
 			j.ID, j.Namespace, j.SubmitTime = "j", "default", start.UnixNano()
 			tx := s.Write(s.Read().Index()+1, start)
 			tx.PutJob(j)
 			tx.PutJobVersion(j)
 			tx.Commit()
-			reg := fsm.NewRegistry()
-			jobs.Commands(reg)
+			reg := fsm.NewRegistry(jobs.Commands)
 			raft := fsm.NewLocal(s, reg)
 			raft.Now = func() time.Time { return stopped }
 			rounds(t, s, stopped)

@@ -22,12 +22,8 @@ var start = time.Unix(1_700_000_000, 0)
 
 func newFixture(t *testing.T, extra ...gc.Step) *fixture {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	gc.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(gc.Commands)
 	f := &fixture{gc.New(gc.Config{
 		State: s, Raft: fsm.NewLocal(s, r), Extra: extra, Now: func() time.Time { return start.Add(time.Hour) },
 	}), t, s}

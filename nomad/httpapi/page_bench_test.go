@@ -25,10 +25,7 @@ import (
 // filled has as many jobs, each with an allocation and an evaluation, in ten namespaces.
 func filled(tb testing.TB, n int) *state.Store {
 	tb.Helper()
-	s, err := state.New()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := state.New()
 	rows := allocRows(n)
 	for at := range slices.Chunk(rows, 1000) {
 		tx := s.Write(s.Read().Index()+1, time.Now())

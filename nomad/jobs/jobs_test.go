@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -16,20 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func registry() *fsm.Registry {
-	r := fsm.NewRegistry()
-	jobs.Commands(r)
-	return r
-}
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
+func registry() *fsm.Registry { return fsm.NewRegistry(jobs.Commands) }
 
 type fixture struct {
 	*jobs.Service
@@ -50,10 +36,7 @@ func (r *fixture) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error
 
 func open(t testing.TB) *fixture {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	r := &fixture{t: t, store: s, raft: fsm.NewLocal(s, registry())}
 	r.Service = jobs.New(jobs.Config{
 		State: s, Raft: r, Versions: 3,

@@ -2,7 +2,6 @@ package member_test
 
 import (
 	"errors"
-	"flag"
 	"net"
 	"slices"
 	"strconv"
@@ -13,17 +12,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/member"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	r := fsm.NewRegistry()
-	member.Commands(r)
-	if err := fsm.Golden(r, "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestMembersAreDescribed(t *testing.T) {
 	t.Parallel()

@@ -168,12 +168,8 @@ func newWorld() *world { return &world{rpc: map[string]*member.Members{}} }
 // host prepares a server whose id is its name.
 func (w *world) host(t *testing.T, name string, expect int, join ...*host) *host {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	member.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(member.Commands)
 	h := &host{t: t, world: w, raft: &consensus{Local: fsm.NewLocal(s, r)}, log: &lines{}, conf: member.Config{
 		ID: name, Name: name, Region: "global", Datacenter: "dc1", Build: "1.0", RPC: name + ".test:4647",
 		Bind: "127.0.0.1:0", Expect: expect, Dir: t.TempDir(), State: s,

@@ -2,7 +2,6 @@ package namespaces_test
 
 import (
 	"errors"
-	"flag"
 	"strings"
 	"testing"
 
@@ -13,20 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func registry() *fsm.Registry {
-	r := fsm.NewRegistry()
-	namespaces.Commands(r)
-	return r
-}
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
+func registry() *fsm.Registry { return fsm.NewRegistry(namespaces.Commands) }
 
 type fixture struct {
 	*namespaces.Service
@@ -36,10 +22,7 @@ type fixture struct {
 
 func open(t *testing.T) fixture {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return fixture{namespaces.New(namespaces.Config{State: s, Raft: fsm.NewLocal(s, registry())}), t, s}
 }
 

@@ -50,10 +50,7 @@ func TestDrainSaysWhichVolumesItWaitsFor(t *testing.T) {
 
 func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	tx := s.Write(1, time.Unix(1, 0))
 	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n1", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing, LastError: "target is busy\nsecond line"})
 	tx.PutClaim(&api.VolumeClaim{Namespace: "apps", VolumeID: "v 2", AllocID: "d", NodeID: "n1", PluginID: "p", ExternalID: "x2", State: api.ClaimReleasing})
@@ -90,10 +87,7 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 
 func TestNewsOfWhatADrainWaitsForAreAnEventOfTheNode(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	tx := s.Write(1, time.Unix(1, 0))
 	tx.PutNode(&api.Node{ID: "n1", DrainStrategy: &api.DrainStrategy{}})
 	if _, err := (&StepDrain{NodeID: "n1", Waits: "volume v"}).Apply(tx); err != nil {

@@ -92,10 +92,7 @@ func TestHeartbeatThatIsAnsweredAfterTheLossOfItsNodeIsRefused(t *testing.T) {
 // openSlow leads with a log that is slow to note that nodes are lost.
 func openSlow(t *testing.T, verify func(context.Context) error) (*fixture, *slowLoss) {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	slow := &slowLoss{fsm.NewLocal(s, registry()), make(chan struct{}, 1), make(chan struct{})}
 	r := &fixture{state: s, t: t, Service: nodes.New(nodes.Config{
 		Log: hclog.NewNullLogger(), State: s, Raft: verified{slow, verify},

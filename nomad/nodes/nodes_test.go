@@ -3,7 +3,6 @@ package nodes_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"runtime"
 	"slices"
@@ -21,20 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func registry() *fsm.Registry {
-	r := fsm.NewRegistry()
-	nodes.Commands(r)
-	return r
-}
+func registry() *fsm.Registry { return fsm.NewRegistry(nodes.Commands) }
 
 type fixture struct {
 	*nodes.Service
@@ -44,10 +30,7 @@ type fixture struct {
 
 func open(t *testing.T, beat nodes.Heartbeat) *fixture {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return &fixture{state: s, t: t, Service: nodes.New(nodes.Config{
 		Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, registry()), Heartbeat: beat,
 		Servers: func() []string { return []string{"127.0.0.1:4647"} },

@@ -33,8 +33,7 @@ func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer
 	dialer = wire.Dialer{TLS: id.Client}
 	port, err := wire.Listen("127.0.0.1:0", id.Server, log)
 	check(err)
-	store, err := state.New()
-	check(err)
+	store := state.New()
 	raft, err := fsm.Open(fsm.Config{
 		ID: "s1", Advertise: port.Addr().String(), Dir: dir, Single: true, State: store, Registry: registry(),
 		Listener: port.Listener(wire.ProtocolRaft), Log: log,

@@ -23,10 +23,7 @@ type verified struct {
 func (v verified) VerifyLeader(ctx context.Context) error { return v.verify(ctx) }
 
 func TestHeartbeatsAreAnsweredByALeaderWithItsVoters(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	var deposed error
 	voters, settled := &api.Voters{Index: 7, Servers: map[string]string{"s1": "127.0.0.1:4647"}}, true
 	r := nodes.New(nodes.Config{

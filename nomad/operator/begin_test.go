@@ -12,10 +12,7 @@ import (
 
 func TestConfigurationOfANewClusterIsWrittenOnceAndNotOverOthers(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	begin := operator.Begin{Scheduler: &api.SchedulerConfiguration{SchedulerAlgorithm: api.SchedulerAlgorithmSpread}, Autopilot: api.DefaultAutopilot()}
 	r := operator.New(operator.Config{State: s, Raft: single{fsm.NewLocal(s, registry())}, Begin: begin})
 	for range 2 {

@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,20 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
-
-func registry() *fsm.Registry {
-	r := fsm.NewRegistry()
-	operator.Commands(r)
-	return r
-}
-
-func TestCommandsStayReadable(t *testing.T) {
-	t.Parallel()
-	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
+func registry() *fsm.Registry { return fsm.NewRegistry(operator.Commands) }
 
 type single struct{ *fsm.Local }
 
@@ -41,10 +27,7 @@ func (single) Voters() (*api.Voters, bool, error) {
 
 func open(t *testing.T) *operator.Service {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return operator.New(operator.Config{State: s, Raft: single{fsm.NewLocal(s, registry())}, NameOf: func(id string) string { return id + ".global" }})
 }
 
@@ -104,10 +87,7 @@ func (removals) TransferLeadership(context.Context, string, string) error { retu
 
 func TestTheOnlyVoterStays(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	r := operator.New(operator.Config{State: s, Raft: single{fsm.NewLocal(s, registry())}, Cluster: removals{t}})
 	if _, err := r.RemovePeer(t.Context(), &api.RaftPeerRequest{ID: "s1"}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("remove the only voter: %v", err)

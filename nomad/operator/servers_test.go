@@ -64,10 +64,7 @@ func (three) Voters() (*api.Voters, bool, error) {
 
 func newService(t *testing.T) (*operator.Service, *archive, *peers) {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	a, p := &archive{}, &peers{}
 	return operator.New(operator.Config{State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: a, Cluster: p, Dir: t.TempDir()}), a, p
 }
@@ -163,10 +160,7 @@ func TestSnapshotsGoInPieces(t *testing.T) {
 
 func TestRestoredSnapshotsAreBounded(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	room := int64(1000)
 	r := operator.New(operator.Config{
 		State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &archive{}, Cluster: &peers{}, Dir: t.TempDir(),

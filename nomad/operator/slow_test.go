@@ -23,10 +23,7 @@ func (a *slowArchive) SaveArchive(ctx context.Context, w io.Writer, redacted boo
 
 func TestASnapshotThatTakesLongToMakeIsHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := state.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := state.New()
 		body := make([]byte, api.PieceMax+1)
 		r := operator.New(operator.Config{State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &slowArchive{archive{body: body}}, Cluster: &peers{}, Dir: t.TempDir()})
 		out, err := r.ReadSnapshot(t.Context(), &api.SnapshotReadRequest{})

@@ -29,12 +29,8 @@ type world struct {
 
 func open(t *testing.T) *world {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	jobs.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(jobs.Commands)
 	return &world{t: t, store: s, jobs: jobs.New(jobs.Config{State: s, Raft: fsm.NewLocal(s, r)})}
 }
 

@@ -26,12 +26,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := fsm.NewRegistry()
-	plan.Commands(r)
+	s := state.New()
+	r := fsm.NewRegistry(plan.Commands)
 	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
 	fleets := plan.NewFleetCache(s)
 	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, FleetCache: fleets, Log: hclog.NewNullLogger()})
@@ -299,10 +295,7 @@ func TestOnlyOneOfTwoPlansGetsAnExclusiveVolume(t *testing.T) {
 }
 
 func TestEmptyApplierRefusesAfterLeadership(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	a := plan.NewApplier(plan.Config{State: s, FleetCache: plan.NewFleetCache(s), Log: hclog.NewNullLogger()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

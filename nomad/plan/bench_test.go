@@ -32,10 +32,7 @@ func stored(n int) []*api.Allocation {
 // fleet, and prints processor time per placement, garbage collection included, for each step and for all.
 func BenchmarkPlan(b *testing.B) {
 	const n, nodes = 1000, 5000
-	s, err := state.New()
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := state.New()
 	ids, index := make([]string, nodes), uint64(10)
 	write := func(fn func(tx *state.Txn)) {
 		index++

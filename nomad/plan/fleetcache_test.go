@@ -14,10 +14,7 @@ import (
 
 // After a restore nobody gets the fleet of the state that was left.
 func TestFleetIsThatOfTheRestoredState(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	put := func(index uint64, fn func(*state.Txn)) {
 		tx := s.Write(index, time.Unix(1_700_000_000, 0))
 		fn(tx)

@@ -210,10 +210,7 @@ func TestPlanThatIsGivenUpIsNotCommittedLater(t *testing.T) {
 }
 
 func TestTheFleetDoesNotWaitForARowThatCameAndWent(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	r := plan.NewFleetCache(s)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -234,10 +231,7 @@ func TestTheFleetDoesNotWaitForARowThatCameAndWent(t *testing.T) {
 }
 
 func TestTheFleetKnowsANewPriority(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	r := plan.NewFleetCache(s)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

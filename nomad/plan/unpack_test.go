@@ -15,10 +15,7 @@ import (
 // settled is a state with the job and the node of [typical] placements.
 func settled(t testing.TB, places []*api.Allocation) (*state.Store, *Apply) {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	tx := s.Write(1, time.Unix(1_700_000_000, 0))
 	for _, a := range places {
 		tx.PutNode(&api.Node{ID: a.NodeID, Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible})

@@ -21,10 +21,7 @@ func put(s *state.Store, index uint64, name string) {
 
 func TestBlockWaitsForANewerIndex(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	keys := []state.Key{state.TableKey(state.TableNamespaces)}
 	put(s, 10, "one")
 	count := 0
@@ -65,10 +62,7 @@ func TestBlockWaitsForANewerIndex(t *testing.T) {
 
 func TestBlockEnds(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	keys := []state.Key{state.TableKey(state.TableNodes)}
 	ok := func(*state.Txn) error { return nil }
 	var m api.QueryMeta
@@ -89,10 +83,7 @@ func TestBlockEnds(t *testing.T) {
 // The indexes of a restored state cannot be compared with those of before.
 func TestARestoreEndsTheWait(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	put(s, 10, "one")
 	var dump bytes.Buffer
 	if err := s.Read().Dump(&dump); err != nil {

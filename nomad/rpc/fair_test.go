@@ -49,10 +49,7 @@ func (s *server) from(t *testing.T, host string) string {
 func TestAFloodOfReadsIsInNobodysWay(t *testing.T) {
 	soaktest.Only(t)
 	const calls = 8192 // of one connection
-	store, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := state.New()
 	var reads, now, most atomic.Int64
 	list := wire.JobList.Handle(func(ctx context.Context, r *api.JobListRequest) (*api.JobListResponse, error) {
 		out := &api.JobListResponse{}

@@ -24,10 +24,7 @@ func large(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error)
 // What does not fit into a message is read from the follower's own state, once that is as new as the leader's.
 func TestAListThatFitsNoMessageIsReadWhereItIsAsked(t *testing.T) {
 	t.Parallel()
-	store, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := state.New()
 	commit := func(index uint64) { store.Write(index, time.Now()).Commit() }
 	commit(5)
 	asked := make(chan struct{})
@@ -67,10 +64,7 @@ func TestAListThatFitsNoMessageIsRefusedElsewhere(t *testing.T) {
 	if _, err := wire.NodeList.Call(t.Context(), s, &api.NodeListRequest{}); !errors.Is(err, fault.TooLarge) {
 		t.Errorf("through a follower without a state: %v", err)
 	}
-	store, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := state.New()
 	follower := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: leader.dialer, State: store, Hold: time.Minute})
 	follower.Handle(named("this")...)
 	if _, err := wire.NodeList.Call(t.Context(), follower, &api.NodeListRequest{}); !errors.Is(err, fault.TooLarge) {

@@ -23,10 +23,7 @@ type cluster struct {
 
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return &cluster{t: t, store: s, index: 10, now: time.Unix(1_700_000_000, 0)}
 }
 

@@ -12,11 +12,7 @@ import (
 
 // The scheduler is a function from a snapshot and an evaluation to a plan: time, ids and chance are given to it.
 func ExampleSchedule() {
-	s, err := state.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := state.New()
 	tx := s.Write(10, time.Unix(1_700_000_000, 0))
 	for _, name := range []string{"small", "large"} {
 		memory := map[string]int64{"small": 512, "large": 8192}[name]

@@ -58,18 +58,14 @@ type letter struct {
 }
 
 func newWorld(seed uint64, bug Bug) (*World, error) {
-	s, err := state.New()
-	if err != nil {
-		return nil, fmt.Errorf("state of the played cluster: %w", err)
-	}
+	s := state.New()
 	w := &World{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_800_000_000, 0), store: s,
 		rules: bug.rules(ledger.Standard()), bug: bug, driver: newDriver(), outcast: map[string]bool{}, disowned: map[string]bool{},
 		secrets: map[string]string{}, frozen: map[string]string{},
 	}
 	w.leader = newLeader(0)
-	registry := fsm.NewRegistry()
-	commands.All(registry)
+	registry := fsm.NewRegistry(commands.All)
 	registry.Register(func() fsm.Command { return &op{world: w} })
 	w.raft = fsm.NewLocal(s, registry)
 	w.raft.Now = func() time.Time { return w.now }

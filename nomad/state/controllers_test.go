@@ -12,10 +12,7 @@ import (
 // A plugin may run on all nodes, and its controllers on a few: they are found without the others.
 func TestControllersOfAPluginAreFoundApart(t *testing.T) {
 	t.Parallel()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	has := map[string]*api.CSIInfo{"p": {PluginID: "p"}}
 	put := func(list ...*api.Node) {
 		tx := s.Write(s.Read().Index()+1, time.Unix(1, 0))

@@ -12,11 +12,7 @@ import (
 // The log writes: one transaction for each entry, with its index and time. Everybody else reads snapshots, and waits for
 // what they want to see.
 func Example() {
-	s, err := state.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := state.New()
 	before := s.Read()
 	go func() {
 		tx := s.Write(7, time.Unix(1_700_000_000, 0))
@@ -25,7 +21,7 @@ func Example() {
 	}()
 
 	var ready *api.Node
-	err = state.Until(context.Background(), s, []state.Key{state.TableKey(state.TableNodes)}, func(tx *state.Txn) bool {
+	err := state.Until(context.Background(), s, []state.Key{state.TableKey(state.TableNodes)}, func(tx *state.Txn) bool {
 		ready = tx.Node("n1")
 		return ready != nil
 	})

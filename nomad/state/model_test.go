@@ -128,10 +128,7 @@ func (m *model) change(t *rapid.T, tx *state.Txn) {
 
 func TestReadsWatchesAndFeedsFollowEveryChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := state.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := state.New()
 		m := &model{map[string]*api.Allocation{}, map[state.Key]uint64{}}
 		feed := s.Feed(state.TableAllocs)
 		defer feed.Close()
@@ -240,10 +237,7 @@ func restored(t *rapid.T, s *state.Store, m *model) {
 	if err := s.Read().Dump(&file); err != nil {
 		t.Fatal(err)
 	}
-	to, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := state.New()
 	if err := to.Restore(&file); err != nil {
 		t.Fatal(err)
 	}

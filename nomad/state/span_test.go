@@ -19,10 +19,7 @@ import (
 func TestSpansAreWhatSortedTablesHave(t *testing.T) {
 	spaces, ids := []string{"a", "a-b", "b", "c0"}, []string{"1", "11", "12", "2", "2.x", "3"}
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := state.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := state.New()
 		for i := range rapid.IntRange(0, 60).Draw(t, "writes") {
 			tx := s.Write(uint64(i/3+2), time.Now())
 			ns, id := rapid.SampledFrom(spaces).Draw(t, "ns"), rapid.SampledFrom(ids).Draw(t, "id")

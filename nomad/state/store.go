@@ -18,13 +18,13 @@ type Store struct {
 }
 
 // New makes an empty store with the built-in namespace and node pools.
-func New() (*Store, error) {
+func New() *Store {
 	s := &Store{db: newMemory()}
 	s.watch.init()
 	tx := s.Write(1, time.Time{})
 	tx.putBuiltins()
 	tx.Commit()
-	return s, nil
+	return s
 }
 
 // Read returns a snapshot of all tables.

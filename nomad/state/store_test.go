@@ -11,10 +11,7 @@ import (
 
 func newStore(t testing.TB) *state.Store {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return s
 }
 

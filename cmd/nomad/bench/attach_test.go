@@ -83,8 +83,7 @@ func newStorage(b *testing.B, many int) *storage {
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
 	v := &storage{tb: b}
-	registry := fsm.NewRegistry()
-	commands.All(registry)
+	registry := fsm.NewRegistry(commands.All)
 	registry.Register(func() fsm.Command { return &edit{of: v} })
 	v.lead(filepath.Join(dir, "server"), registry)
 	v.work(dir)
@@ -98,9 +97,7 @@ func newStorage(b *testing.B, many int) *storage {
 func (v *storage) lead(dir string, registry *fsm.Registry) {
 	v.tb.Helper()
 	var err error
-	if v.state, err = state.New(); err != nil {
-		v.tb.Fatal(err)
-	}
+	v.state = state.New()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		v.tb.Fatal(err)

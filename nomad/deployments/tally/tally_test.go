@@ -62,10 +62,7 @@ func TestCountersEqualARecount(t *testing.T) {
 	yes, no := true, false
 	groups, ids := []string{"a", "b"}, []string{"", "d1", "d2", "unknown"}
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := state.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := state.New()
 		commit(s, 0, func(tx *state.Txn) {
 			tx.PutDeployment(deployment("d1", groups...))
 			tx.PutDeployment(deployment("d2", groups...))
@@ -131,10 +128,7 @@ func note(of map[string]seen, a *api.Allocation) {
 }
 
 func TestProgressMovesWithPlacementAndHealth(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	yes := true
 	d := deployment("d", "g", "at once")
 	d.TaskGroups["at once"].ProgressDeadline = 0
@@ -166,10 +160,7 @@ func TestProgressMovesWithPlacementAndHealth(t *testing.T) {
 }
 
 func TestUnchangedAllocationsWriteNothing(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	commit(s, 0, func(tx *state.Txn) { tx.PutDeployment(deployment("d", "g")) })
 	before := s.Read().Deployment("d").ModifyIndex
 	a := &api.Allocation{ID: "1", TaskGroup: "g", DeploymentID: "d"}

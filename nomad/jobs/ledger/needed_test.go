@@ -33,10 +33,7 @@ type world struct {
 
 func open(t *testing.T) world {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	return world{t, s}
 }
 

@@ -13,10 +13,7 @@ import (
 // One evaluation may place allocations of two versions of a job, whose groups use a volume in different ways: who keeps
 // the one out need not keep out the other.
 func TestVersionsOfAGroupAreJudgedApart(t *testing.T) {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	const mode = api.AccessMultiNodeSingleWriter
 	tx := s.Write(1, time.Unix(1, 0))
 	n := &api.Node{ID: "n1", Status: api.NodeStatusReady, CSINodePlugins: map[string]*api.CSIInfo{

@@ -83,10 +83,7 @@ func (l *log) meanwhile(do func(*plan.Apply) bool) {
 
 func newWorld(t *testing.T, workers int, slow time.Duration) *world {
 	uuid.SetRand(&chaos{ChaCha8: rand.NewChaCha8([32]byte{})})
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	raft := fsm.NewLocal(s, nomad.Commands())
 	long := 10_000 * time.Hour
 	w := &world{

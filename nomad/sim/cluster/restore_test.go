@@ -82,11 +82,8 @@ func (w *World) restore(s *server, term int) {
 
 // merged is the saved state with what the present one says of the world; the lock is held.
 func (w *World) merged(s *server) []byte {
-	older, err := state.New()
-	if err == nil {
-		err = older.Restore(bytes.NewReader(w.archives.saved))
-	}
-	if err != nil {
+	older := state.New()
+	if err := older.Restore(bytes.NewReader(w.archives.saved)); err != nil {
 		w.fail("what was saved cannot be read: %v", err)
 		return s.dumped()
 	}

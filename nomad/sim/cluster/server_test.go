@@ -80,14 +80,8 @@ func (w *World) restart(s *server) {
 		s.die()
 	}
 	s.life, s.die = context.WithCancel(w.root)
-	store, err := state.New()
-	if err != nil {
-		panic(err)
-	}
-	registry := fsm.NewRegistry()
-	for _, commands := range []func(*fsm.Registry){commands.All, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands, member.Commands} {
-		commands(registry)
-	}
+	store := state.New()
+	registry := fsm.NewRegistry(commands.All, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands, member.Commands)
 	registry.Register(func() fsm.Command { return &op{} })
 	before := s.applied
 	s.store, s.applied, s.up, s.ready, s.alone, s.knows, s.stop, s.ended = store, s.disk.entries, true, false, false, w.log.leader, func() {}, nil

@@ -58,8 +58,7 @@ func TestACommandThatComesOnceMoreChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	registry := fsm.NewRegistry()
-	commands.All(registry)
+	registry := fsm.NewRegistry(commands.All)
 	others := fsm.NewRegistry().Kinds() // those of the log itself
 	for _, k := range registry.Kinds() {
 		if !seen[k] && !slices.Contains(others, k) {
@@ -107,10 +106,8 @@ func (b *bed) rows() string {
 func (b *bed) restarted() *bed {
 	b.t.Helper()
 	var saved bytes.Buffer
-	s, err := state.New()
-	if err == nil {
-		err = b.state.Read().Dump(&saved)
-	}
+	s := state.New()
+	err := b.state.Read().Dump(&saved)
 	if err == nil {
 		err = s.Restore(&saved)
 	}

@@ -22,10 +22,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	b := &bed{t: t, state: s}
 	b.edit(func(tx *state.Txn) error {
 		for _, id := range []string{"n1", "n2"} {

@@ -12,11 +12,7 @@ import (
 // The entry that places an allocation takes its claims. Here the plugin needs no controller, so that the claim is ready
 // at once, and a second writer is refused.
 func ExampleTake() {
-	s, err := state.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := state.New()
 	alloc := func(id string) *api.Allocation {
 		return &api.Allocation{
 			ID: id, Namespace: "default", NodeID: "n1", JobID: id, TaskGroup: "g",

@@ -18,10 +18,7 @@ type book struct {
 }
 
 func newBook(t *testing.T) *book {
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	b := &book{t, s}
 	b.must(func(tx *state.Txn) error {
 		tx.PutClusterID("of the test")

@@ -36,10 +36,7 @@ type share struct {
 
 func newShare(tb testing.TB, many int) *share {
 	tb.Helper()
-	st, err := state.New()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	st := state.New()
 	s := &share{state: st, index: 1}
 	tx := st.Write(1, time.Unix(1_700_000_000, 0))
 	const mode = api.AccessMultiNodeMultiWriter

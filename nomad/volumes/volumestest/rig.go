@@ -64,16 +64,12 @@ func Quick() reconciler.Limits {
 // New makes a rig whose reconciler runs until the test ends.
 func New(t T, change ...func(*reconciler.Limits)) *Rig {
 	t.Helper()
-	s, err := state.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := state.New()
 	limits := Quick()
 	for _, c := range change {
 		c(&limits)
 	}
-	registry := fsm.NewRegistry()
-	commands.All(registry)
+	registry := fsm.NewRegistry(commands.All)
 	registry.Register(func() fsm.Command { return &edit{} })
 	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}}
 	r.Build(hclog.NewNullLogger(), limits)

@@ -1,4 +1,4 @@
-package nomad_test
+package fsm_test
 
 import (
 	"flag"
@@ -8,11 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write golden entries of commands that have none")
+var rewriteGolden = flag.Bool("rewrite", false, "write golden entries of commands that have none")
 
 // TestGoldenCommands keeps logs of the past readable.
 func TestGoldenCommands(t *testing.T) {
-	if err := fsm.Golden(nomad.Commands(), "fsm/testdata/commands", *rewrite); err != nil {
+	if err := fsm.Golden(nomad.Commands(), "testdata/commands", *rewriteGolden); err != nil {
 		t.Fatal(err)
 	}
 }
