@@ -37,17 +37,20 @@ const (
 	Timeout
 	// Unimplemented is a call that the other side does not know: HTTP 501.
 	Unimplemented
+	// Unauthenticated is a credential that is not valid: HTTP 401.
+	Unauthenticated
 )
 
 var names = [...]string{
 	"internal", "invalid", "not found", "denied", "conflict", "exhausted",
-	"unavailable", "not leader", "too large", "timeout", "unimplemented",
+	"unavailable", "not leader", "too large", "timeout", "unimplemented", "unauthenticated",
 }
 
 var statuses = [...]int{
 	http.StatusInternalServerError, http.StatusBadRequest, http.StatusNotFound,
 	http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable,
 	http.StatusServiceUnavailable, http.StatusRequestEntityTooLarge, http.StatusGatewayTimeout, http.StatusNotImplemented,
+	http.StatusUnauthorized,
 }
 
 // String is the class in words.

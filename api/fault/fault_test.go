@@ -36,7 +36,7 @@ func TestUnclassedIsInternal(t *testing.T) {
 }
 
 func TestEveryClassHasNameAndStatus(t *testing.T) {
-	for c := fault.Internal; c <= fault.Unimplemented; c++ {
+	for c := fault.Internal; c <= fault.Unauthenticated; c++ {
 		if c != fault.Internal && (c.String() == "internal" || c.HTTPStatus() == 500) {
 			t.Errorf("class %d has no name or status", c)
 		}

@@ -20,7 +20,7 @@ func (e *Error) Error() string {
 // classes lists every class that an HTTP code stands for; the first of a code wins.
 var classes = []fault.Class{
 	fault.Invalid, fault.NotFound, fault.Denied, fault.Conflict, fault.Exhausted,
-	fault.Unavailable, fault.TooLarge, fault.Timeout, fault.Unimplemented,
+	fault.Unavailable, fault.TooLarge, fault.Timeout, fault.Unimplemented, fault.Unauthenticated,
 }
 
 // Unwrap is the class of the error, so that errors.Is(err, fault.NotFound) holds for a 404.

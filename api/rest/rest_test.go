@@ -96,7 +96,7 @@ func TestRedirectsToOthersCarryNoCredentials(t *testing.T) {
 
 func TestErrorsKeepTheirClass(t *testing.T) {
 	t.Parallel()
-	for _, class := range []fault.Class{fault.Invalid, fault.NotFound, fault.Denied, fault.Conflict, fault.Exhausted, fault.Unavailable, fault.TooLarge, fault.Timeout, fault.Unimplemented, fault.Internal} {
+	for _, class := range []fault.Class{fault.Invalid, fault.NotFound, fault.Denied, fault.Conflict, fault.Exhausted, fault.Unavailable, fault.TooLarge, fault.Timeout, fault.Unimplemented, fault.Unauthenticated, fault.Internal} {
 		c, _ := echo(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "because", class.HTTPStatus()) })
 		_, _, err := c.Jobs(t.Context(), rest.Query{})
 		var e *rest.Error

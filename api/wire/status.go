@@ -16,17 +16,18 @@ import (
 
 // The pairs are one to one, so that a class is the same on the other side.
 var codeOf = map[fault.Class]codes.Code{
-	fault.Internal:      codes.Internal,
-	fault.Invalid:       codes.InvalidArgument,
-	fault.NotFound:      codes.NotFound,
-	fault.Denied:        codes.PermissionDenied,
-	fault.Conflict:      codes.FailedPrecondition,
-	fault.Exhausted:     codes.ResourceExhausted,
-	fault.Unavailable:   codes.Unavailable,
-	fault.NotLeader:     codes.Aborted,
-	fault.TooLarge:      codes.OutOfRange,
-	fault.Timeout:       codes.DeadlineExceeded,
-	fault.Unimplemented: codes.Unimplemented,
+	fault.Internal:        codes.Internal,
+	fault.Invalid:         codes.InvalidArgument,
+	fault.NotFound:        codes.NotFound,
+	fault.Denied:          codes.PermissionDenied,
+	fault.Conflict:        codes.FailedPrecondition,
+	fault.Exhausted:       codes.ResourceExhausted,
+	fault.Unavailable:     codes.Unavailable,
+	fault.NotLeader:       codes.Aborted,
+	fault.TooLarge:        codes.OutOfRange,
+	fault.Timeout:         codes.DeadlineExceeded,
+	fault.Unimplemented:   codes.Unimplemented,
+	fault.Unauthenticated: codes.Unauthenticated,
 }
 
 var classOf = func() map[codes.Code]fault.Class {

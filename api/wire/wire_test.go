@@ -113,7 +113,7 @@ func TestCallCarriesMessagesAndHops(t *testing.T) {
 func TestFaultsKeepClassAndText(t *testing.T) {
 	t.Parallel()
 	port, d, _ := open(t, heartbeat(func(_ context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
-		for c := fault.Internal; c <= fault.Unimplemented; c++ {
+		for c := fault.Internal; c <= fault.Unauthenticated; c++ {
 			if c.String() == r.NodeID {
 				return nil, fault.New(c, "node %q is refused", r.NodeID)
 			}
@@ -121,7 +121,7 @@ func TestFaultsKeepClassAndText(t *testing.T) {
 		panic("boom")
 	}))
 	c := connect(t, port.Addr(), d)
-	for class := fault.Internal; class <= fault.Unimplemented; class++ {
+	for class := fault.Internal; class <= fault.Unauthenticated; class++ {
 		_, err := wire.NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: class.String()})
 		if !errors.Is(err, class) || fault.Of(err) != class {
 			t.Errorf("%s came back as %s: %v", class, fault.Of(err), err)
