@@ -31,6 +31,15 @@ const (
 	TableScaling     = "scaling_events"
 	TableLaunches    = "periodic_launches"
 	TableRootKeys    = "root_keys"
+
+	TableACLTokens        = "acl_tokens"
+	TableACLPolicies      = "acl_policies"
+	TableACLRoles         = "acl_roles"
+	TableACLAuthMethods   = "acl_auth_methods"
+	TableACLBindingRules  = "acl_binding_rules"
+	TableACLOneTimeTokens = "acl_one_time_tokens"
+	TableACLBootstrap     = "acl_bootstrap"
+	TableQuotas           = "quotas"
 )
 
 var (
@@ -125,6 +134,35 @@ var (
 		TableRootKeys, func(k *api.RootKey) stamps { return stamps{&k.CreateIndex, &k.ModifyIndex} },
 		unique(func(k *api.RootKey) string { return k.KeyID }),
 	)
+	aclTokens = tableOf(
+		TableACLTokens, func(t *api.ACLToken) stamps { return stamps{&t.CreateIndex, &t.ModifyIndex} },
+		unique(func(t *api.ACLToken) string { return t.AccessorID }), by("secret", func(t *api.ACLToken) string { return t.SecretID }),
+	)
+	aclPolicies = tableOf(
+		TableACLPolicies, func(p *api.ACLPolicy) stamps { return stamps{&p.CreateIndex, &p.ModifyIndex} },
+		unique(func(p *api.ACLPolicy) string { return p.Name }), byEach("job", jobOfPolicy),
+	)
+	aclRoles = tableOf(
+		TableACLRoles, func(r *api.ACLRole) stamps { return stamps{&r.CreateIndex, &r.ModifyIndex} },
+		unique(func(r *api.ACLRole) string { return r.ID }), by("name", func(r *api.ACLRole) string { return r.Name }),
+	)
+	aclAuthMethods = tableOf(
+		TableACLAuthMethods, func(m *api.ACLAuthMethod) stamps { return stamps{&m.CreateIndex, &m.ModifyIndex} },
+		unique(func(m *api.ACLAuthMethod) string { return m.Name }),
+	)
+	aclBindingRules = tableOf(
+		TableACLBindingRules, func(r *api.ACLBindingRule) stamps { return stamps{&r.CreateIndex, &r.ModifyIndex} },
+		unique(func(r *api.ACLBindingRule) string { return r.ID }), by("method", func(r *api.ACLBindingRule) string { return r.AuthMethod }),
+	)
+	oneTimeTokens = tableOf(
+		TableACLOneTimeTokens, func(t *api.OneTimeToken) stamps { return stamps{&t.CreateIndex, &t.ModifyIndex} },
+		unique(func(t *api.OneTimeToken) string { return t.OneTimeSecretID }),
+	)
+	aclBootstraps = tableOf[api.ACLBootstrap](TableACLBootstrap, nil, unique(func(*api.ACLBootstrap) string { return "bootstrap" }))
+	quotas        = tableOf(
+		TableQuotas, func(q *api.QuotaSpec) stamps { return stamps{&q.CreateIndex, &q.ModifyIndex} },
+		unique(func(q *api.QuotaSpec) string { return q.Name }),
+	)
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
@@ -138,7 +176,8 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		nodes.layout, jobs.layout, versions.layout, submissions.layout, summaries.layout, evals.layout, allocs.layout,
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
-		rootKeys.layout,
+		rootKeys.layout, aclTokens.layout, aclPolicies.layout, aclRoles.layout, aclAuthMethods.layout, aclBindingRules.layout,
+		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

@@ -35,7 +35,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Dump writes all rows that the transaction sees.
 func (t *Txn) Dump(w io.Writer) error { return t.dump(w, false) }
 
-// DumpRedacted writes them without the secrets of nodes and volumes.
+// DumpRedacted writes them without secrets.
 func (t *Txn) DumpRedacted(w io.Writer) error { return t.dump(w, true) }
 
 func (t *Txn) dump(w io.Writer, redact bool) error {
@@ -76,6 +76,12 @@ func redacted(row any) any {
 		c.MountOptions = r.MountOptions.Redacted()
 		return &c
 	case *api.RootKey:
+		return r.Redacted()
+	case *api.ACLToken:
+		return r.Redacted()
+	case *api.ACLAuthMethod:
+		return r.Redacted()
+	case *api.OneTimeToken:
 		return r.Redacted()
 	case *api.SnapshotIntent:
 		c := *r
