@@ -63,40 +63,6 @@ func TestVolumesAcrossLeaders(t *testing.T) {
 	}
 }
 
-// TestServersRestartedAtOnce kills all servers with everything running.
-func TestServersRestartedAtOnce(t *testing.T) {
-	c := newCluster(t)
-	any := c.leader(nil)
-	for i := range 20 {
-		any.Register(kit.ShellJob(fmt.Sprint("w", i), "exec sleep 1000"))
-	}
-	for i := range 20 {
-		any.Running(fmt.Sprint("w", i), 1)
-	}
-	shells := len(c.node.Shells())
-	for _, s := range c.servers {
-		s.Kill9()
-	}
-	for _, s := range c.servers {
-		s.Restart()
-	}
-	began := time.Now()
-	c.write("after")
-	took := time.Since(began)
-	now := c.leader(nil)
-	for i := range 20 {
-		now.Running(fmt.Sprint("w", i), 1)
-	}
-	now.Ready(1)
-	if n := len(c.node.Shells()); n != shells {
-		t.Errorf("%d tasks run, %d ran", n, shells)
-	}
-	if !kit.Within(took, 10*time.Second, 1) {
-		t.Errorf("the first write took %v", took)
-	}
-	kit.Measured(t, fmt.Sprintf("cluster | all three servers kill -9 and back to the first write | %v | <= 10 s", took.Round(time.Millisecond)))
-}
-
 // TestFollowerCannotReachTheLeader asks a follower that is partitioned from the leader only.
 func TestFollowerCannotReachTheLeader(t *testing.T) {
 	c := newCluster(t)

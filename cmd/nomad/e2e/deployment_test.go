@@ -168,17 +168,6 @@ func TestCanariesWaitForTheirPromotion(t *testing.T) {
 	}
 }
 
-func TestCanariesPromoteThemselves(t *testing.T) {
-	a := kit.Start(t)
-	auto := rollout(func(u *api.UpdateStrategy) { one, yes := 1, true; u.Canary, u.AutoPromote = &one, &yes })
-	a.Register(versioned("w", fmt.Sprintf(sleeps, "one"), 2, auto))
-	deployed(t, a, "w", 0, "successful")
-	a.Register(versioned("w", fmt.Sprintf(sleeps, "two"), 2, auto))
-	if g := deployed(t, a, "w", 1, "successful").TaskGroups["g"]; !g.Promoted || g.HealthyAllocs != 2 {
-		t.Errorf("deployment %+v", g)
-	}
-}
-
 func TestAFailedDeploymentGoesBack(t *testing.T) {
 	a := kit.Start(t)
 	back := rollout(func(u *api.UpdateStrategy) { yes := true; u.AutoRevert = &yes })
@@ -210,21 +199,5 @@ func TestAFailedDeploymentGoesBack(t *testing.T) {
 	j, _, err := a.API.Jobs().Info("w", nil)
 	if err != nil || *j.Version != 2 || !strings.Contains(fmt.Sprint(j.TaskGroups[0].Tasks[0].Config["args"]), "one") {
 		t.Errorf("job is at version %d with %v, %v", *j.Version, j.TaskGroups[0].Tasks[0].Config, err)
-	}
-}
-
-func TestNoProgressFailsADeployment(t *testing.T) {
-	a := kit.Start(t)
-	short := rollout(func(u *api.UpdateStrategy) {
-		least, healthy, progress := time.Second, 2*time.Second, 3*time.Second
-		u.MinHealthyTime, u.HealthyDeadline, u.ProgressDeadline = &least, &healthy, &progress
-	})
-	job := versioned("w", "sleep 0.3; exit 1", 1, short)
-	job.TaskGroups[0].ReschedulePolicy = reschedule(0, true)
-	kill := time.Second // not longer than the progress may take
-	job.TaskGroups[0].Tasks[0].KillTimeout = &kill
-	a.Register(job)
-	if d := deployed(t, a, "w", 0, "failed"); d.StatusDescription != "Failed due to progress deadline" {
-		t.Errorf("description %q", d.StatusDescription)
 	}
 }

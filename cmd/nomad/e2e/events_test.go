@@ -66,24 +66,6 @@ func noViolationIn(t *testing.T, storage string) {
 	}
 }
 
-// firstEvent is when the only task of the allocation first had an event of the kind.
-func firstEvent(t *testing.T, a *kit.Agent, alloc, kind string) time.Time {
-	t.Helper()
-	info, _, err := a.API.Allocations().Info(alloc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, state := range info.TaskStates {
-		for _, e := range state.Events {
-			if e.Type == kind {
-				return time.Unix(0, e.Time)
-			}
-		}
-	}
-	t.Fatalf("allocation %s has no event %q", alloc, kind)
-	return time.Time{}
-}
-
 // unmounted waits until no volume is mounted.
 func unmounted(t *testing.T, a *kit.Agent) {
 	t.Helper()

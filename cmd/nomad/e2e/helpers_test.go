@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -89,21 +88,6 @@ func lasting(a *kit.Agent) []int {
 		_, err = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
 		return err != nil || isShell(parent)
 	})
-}
-
-// killShells kills the shells of the jobs.
-func killShells(t *testing.T, a *kit.Agent) {
-	t.Helper()
-	killed := 0
-	for _, pid := range a.Processes() {
-		if isShell(pid) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			killed++
-		}
-	}
-	if killed == 0 {
-		t.Fatal("no shell of a job was found")
-	}
 }
 
 func reschedule(attempts int, unlimited bool) *api.ReschedulePolicy {

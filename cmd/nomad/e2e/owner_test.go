@@ -121,22 +121,3 @@ const subPathJob = `job "sub" {
   }
 }
 `
-
-func TestOwnerAndSubPathMistakesAreNamed(t *testing.T) {
-	a := kit.Start(t)
-	a.Plugin("hp")
-	if out, code := a.Run("volume", "create", volumeFile(t, 1, "rwx")); code == 0 || !strings.Contains(out, `v1.hcl:13:10: owner.mode: "rwx" is not an octal mode`) {
-		t.Errorf("exit %d: %s", code, out)
-	}
-	for sub, want := range map[string]string{"/etc": "is absolute", "a/../../b": `contains ".."`} {
-		file := filepath.Join(t.TempDir(), "sub.nomad.hcl")
-		text := strings.Replace(subPathJob, "app/${NOMAD_ALLOC_INDEX}", sub, 1)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, code := a.Run("job", "run", "-detach", file)
-		if code == 0 || !strings.Contains(out, want) || !strings.Contains(out, `group "g", task "main"`) {
-			t.Errorf("sub_path %q: exit %d: %s", sub, code, out)
-		}
-	}
-}

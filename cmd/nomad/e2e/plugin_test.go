@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,47 +108,4 @@ capability {
 	a.Plugin("hp")
 	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
 	a.Running("w", 1)
-}
-
-func TestPluginProcessKilledWhileMounted(t *testing.T) {
-	a := kit.Start(t)
-	a.Plugin("hp")
-	for _, v := range []string{"v1", "v2"} {
-		a.CreateVolume("hp", v)
-	}
-	a.Register(kit.WithVolume(kit.ShellJob("stays", "exec sleep 1000"), "v2"))
-	stays := a.Running("stays", 1)
-	before := a.Mounts()
-	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
-	a.Running("w", 1)
-	if len(a.Mounts()) <= len(before) {
-		t.Fatalf("the second volume is not mounted: %q", a.Mounts())
-	}
-
-	pids := drivers(a)
-	if len(pids) != 1 {
-		t.Fatalf("%d processes of the driver", len(pids))
-	}
-	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	a.Stop("w", false)
-	t.Logf("claim free after %v", a.Free("v1"))
-	a.PluginHealthy("hp")
-	a.Until(10*time.Second, "the mounts of the stopped job to go", func() error {
-		if now := a.Mounts(); !slices.Equal(now, before) {
-			return fmt.Errorf("mounted are %q, were %q", now, before)
-		}
-		return nil
-	})
-	if now := a.Running("stays", 1); now.ID != stays.ID {
-		t.Errorf("the job that stays was moved from %s to %s", stays.ID, now.ID)
-	}
-	if n := a.Claimed("v2"); n != 1 {
-		t.Errorf("%d claims of the job that stays", n)
-	}
-	a.Stop("stays", false)
-	a.Free("v2")
-	unmounted(t, a)
-	noViolation(t, a)
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -72,60 +70,6 @@ func TestVolumeMountsStayOutOfTheHost(t *testing.T) {
 	}
 }
 
-func TestAgentKilledTaskAndMountSurvive(t *testing.T) {
-	a := kit.Start(t)
-	a.Plugin("hp")
-	a.CreateVolume("hp", "v1")
-	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
-	before := a.Running("w", 1)
-	mounts, processes := a.Mounts(), lasting(a)
-
-	if len(processes) < 2 {
-		t.Fatalf("a plugin and a task run, as the processes %v", processes)
-	}
-	a.Kill()
-	for _, pid := range processes {
-		if err := syscall.Kill(pid, 0); err != nil {
-			t.Errorf("process %d died with the agent: %v", pid, err)
-		}
-	}
-	a.Launch()
-	after := a.Running("w", 1)
-	a.PluginHealthy("hp")
-	if before.ID != after.ID {
-		t.Fatalf("allocation %s was replaced by %s", before.ID, after.ID)
-	}
-	if got := a.Mounts(); len(got) != len(mounts) {
-		t.Fatalf("mounts were %q and are %q", mounts, got)
-	}
-	if starts := strings.Count(journal(t, a), "start"); starts != 1 {
-		t.Fatalf("the task was started %d times", starts)
-	}
-	a.Stop("w", false)
-	a.Free("v1")
-	a.Until(5*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
-}
-
-func TestTaskKilledClaimIsFreed(t *testing.T) {
-	a := kit.Start(t)
-	a.Plugin("hp")
-	a.CreateVolume("hp", "v1")
-	job := kit.WithVolume(kit.ShellJob("w", forever), "v1")
-	off := 0
-	no := false
-	job.TaskGroups[0].ReschedulePolicy = reschedule(off, no)
-	a.Register(job)
-	a.Running("w", 1)
-	killShells(t, a)
-	a.Until(10*time.Second, "the failed allocation", func() error {
-		if len(a.Allocs("w", "failed")) != 1 {
-			return fmt.Errorf("not failed")
-		}
-		return nil
-	})
-	t.Logf("claim free after %v", a.Free("v1"))
-}
-
 func TestPluginKilledWhileMounted(t *testing.T) {
 	a := kit.Start(t)
 	a.Plugin("hp")
@@ -154,43 +98,6 @@ func TestPluginKilledWhileMounted(t *testing.T) {
 	a.Plugin("hp")
 	t.Logf("claim free %v after the plugin is back", a.Free("v1"))
 	a.Until(10*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
-}
-
-func TestRacingJobsNeverShareAWriter(t *testing.T) {
-	t.Parallel()
-	a := kit.Start(t)
-	a.Plugin("hp")
-	a.CreateVolume("hp", "v1")
-	for round := range soaktest.Rounds(5, 50) {
-		var racers sync.WaitGroup
-		ids := []string{fmt.Sprintf("left-%d", round), fmt.Sprintf("right-%d", round)}
-		for _, id := range ids {
-			racers.Go(func() { a.Register(kit.WithVolume(kit.ShellJob(id, forever), "v1")) })
-		}
-		racers.Wait()
-		var winner string
-		a.Until(20*time.Second, "a winner", func() error {
-			for _, id := range ids {
-				if len(a.Allocs(id, "running")) == 1 {
-					winner = id
-					return nil
-				}
-			}
-			return fmt.Errorf("nobody runs")
-		})
-		if n := a.Claimed("v1"); n != 1 {
-			t.Fatalf("round %d: %d claims", round, n)
-		}
-		a.Stop(winner, true)
-		loser := ids[0]
-		if winner == loser {
-			loser = ids[1]
-		}
-		a.Running(loser, 1)
-		a.Stop(loser, true)
-		a.Free("v1")
-	}
-	noOverlap(t, journal(t, a))
 }
 
 func TestVolumeCreatedAfterItsJob(t *testing.T) {

@@ -139,9 +139,9 @@ func TestVolumeThatMayHaveBeenMadeIsNoOrphan(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Errorf("%s: the creation was not answered", last.Text)
 		}
-		b.again("delete after "+last.Text, func() error { return b.tryDelete(id) })
+		b.Until(30*time.Second, "delete after "+last.Text, func() error { return b.tryDelete(id) })
 		b.faults()
-		b.again("nothing after "+last.Text, func() error {
+		b.Until(30*time.Second, "nothing after "+last.Text, func() error {
 			if left := b.stored(); len(left) > i {
 				return fmt.Errorf("the driver has %q", left)
 			}

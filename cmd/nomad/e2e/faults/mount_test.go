@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,49 +99,4 @@ func TestFault20MountHangsAndDies(t *testing.T) {
 				"noticed <= 30 s, policy carried out, agent never blocks")
 		})
 	}
-}
-
-func TestHungMountsDoNotStopOthers(t *testing.T) {
-	const many = 36
-	b := newBed(t, 1, false)
-	h := b.nodes[0]
-	id := func(i int) string { return fmt.Sprint("v", i) }
-	for i := range many {
-		b.volume(id(i), nil)
-		b.Register(kit.WithVolume(kit.ShellJob(id(i), "exec sleep 1000"), id(i)))
-	}
-	b.Until(60*time.Second, "all to run", func() error { return b.count("running", many) })
-	var revive []func()
-	for _, m := range h.VolumeMounts() {
-		if strings.Contains(m, "/hp/t/") {
-			die := covered(t, m)
-			revive = append(revive, func() { die(); _ = syscall.Unmount(m, syscall.MNT_DETACH) })
-		}
-	}
-	if len(revive) != many {
-		t.Fatalf("%d of %d mounts hang", len(revive), many)
-	}
-	b.event(b.Running(id(0), 1).ID, "Volume Unhealthy", id(0))
-	var took []time.Duration
-	for i := range 3 {
-		name := fmt.Sprint("new", i)
-		b.volume(name, nil)
-		began := time.Now()
-		b.Register(writer(name, name))
-		b.runs(name, name, 30*time.Second)
-		b.beats(name, b.Running(name, 1).ID)
-		took = append(took, time.Since(began))
-		b.Stop(name, false)
-		b.Free(name)
-	}
-	for _, do := range revive {
-		do()
-	}
-	for i := range many {
-		b.Stop(id(i), false)
-	}
-	b.Until(60*time.Second, "nothing to be left", b.left)
-	b.clean()
-	b.within("a new mount", slices.Max(took), 5*time.Second)
-	b.figure(fmt.Sprintf("%d hung mounts on a node", many), "new volumes are mounted and written after "+short(took...), "new mounts as ever")
 }
