@@ -1,7 +1,6 @@
 package fake_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,11 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts/mountstest"
@@ -156,26 +153,6 @@ func TestOverlapIsSeenOverAllNodesAndControllers(t *testing.T) {
 	}
 }
 
-func TestCreationOfOneNameOverlaps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fake.NewStorage()
-		d := fake.New(fake.Config{Storage: s, Pace: func(c fake.Call) time.Duration { return time.Second }})
-		var both sync.WaitGroup
-		for range 2 {
-			h := call(t, d, "c")
-			both.Go(func() {
-				_, _ = h.CreateVolume(t.Context(), &api.ControllerCreateRequest{Name: "a", Capabilities: []*api.VolumeCapability{
-					{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem},
-				}})
-			})
-		}
-		both.Wait()
-		if len(s.Violations()) != 1 || len(s.Volumes()) != 1 {
-			t.Errorf("violations %q, volumes %v", s.Violations(), s.Volumes())
-		}
-	})
-}
-
 func TestExcusedNodesViolateNothing(t *testing.T) {
 	s, c, n1, n2 := cluster(t, fake.Config{Attach: true})
 	must := func(err error) {
@@ -200,30 +177,6 @@ func TestExcusedNodesViolateNothing(t *testing.T) {
 	}
 }
 
-func TestTruthHasModes(t *testing.T) {
-	s, c, n1, _ := cluster(t, fake.Config{Attach: true})
-	if err := c.attach("n1", api.AccessMultiNodeReader); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.attach("n1", api.AccessMultiNodeMultiWriter); csi.VerdictOf(err) != fault.VerdictFinal {
-		t.Errorf("attaching in another mode: %v", err)
-	}
-	if err := n1.NodeStage(t.Context(), n1.volume(api.AccessMultiNodeMultiWriter)); err == nil {
-		t.Error("a writer stages what is attached for readers")
-	}
-	if v := s.Violations(); len(v) != 1 || !strings.Contains(v[0], "attached for readers") {
-		t.Errorf("violations %q", v)
-	}
-	reader := n1.volume(api.AccessMultiNodeReader)
-	if err := errors.Join(n1.NodeStage(t.Context(), reader), n1.NodePublish(t.Context(), reader)); err != nil {
-		t.Fatal(err)
-	}
-	truth, ok := s.Truth("v")
-	if !ok || len(truth.Attached) != 1 || len(truth.Staged) != 1 || len(truth.Published) != 1 || len(truth.Writers()) != 0 {
-		t.Errorf("the truth is %+v", truth)
-	}
-}
-
 func TestSecondWriterOfASingleWriterVolumeIsSeen(t *testing.T) {
 	s, c, n1, n2 := cluster(t, fake.Config{Attach: true})
 	for _, h := range []host{n1, n2} {
@@ -235,97 +188,6 @@ func TestSecondWriterOfASingleWriterVolumeIsSeen(t *testing.T) {
 	if v := s.Violations(); len(v) != 1 || !strings.Contains(v[0], "two writers") {
 		t.Errorf("violations %q", v)
 	}
-}
-
-func TestSecretsAreAskedForAndRotated(t *testing.T) {
-	s, c, _, _ := cluster(t, fake.Config{Attach: true})
-	s.RequireSecrets("", map[string]string{"key": "old-value"}, true)
-	detach := func(key string) error {
-		return c.ControllerUnpublish(t.Context(), &api.ControllerUnpublishRequest{
-			ExternalID: "v", ProviderNodeID: "n1", Secrets: map[string]string{"key": key},
-		})
-	}
-	if err := detach("old-value"); err != nil {
-		t.Fatal(err)
-	}
-	s.RequireSecrets("v", map[string]string{"key": "new-value"}, true)
-	var said *fault.Call
-	err := detach("old-value")
-	if !errors.As(err, &said) || !said.Credentials() || strings.Contains(said.Text, "old-value") || !strings.Contains(said.Text, "\n") {
-		t.Errorf("a rotated secret is answered with %v", err)
-	}
-	if err := detach("new-value"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestSnapshotsNeedMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c, _, _ := cluster(t, fake.Config{SnapshotTime: 3 * time.Minute})
-		ready := func() bool {
-			s, err := c.CreateSnapshot(t.Context(), &api.ControllerSnapshotRequest{ExternalID: "v", Name: "s"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s.IsReady
-		}
-		if ready() {
-			t.Error("ready at once")
-		}
-		time.Sleep(3 * time.Minute)
-		if !ready() {
-			t.Error("not ready in time")
-		}
-	})
-}
-
-func TestCapabilitiesChangeAndDiffer(t *testing.T) {
-	s, c, _, _ := cluster(t, fake.Config{Attach: true})
-	if err := c.attach("n1", api.AccessSingleNodeWriter); err != nil {
-		t.Fatal(err)
-	}
-	less := fake.New(fake.Config{Storage: s, NodeID: "c2", NoExpand: true})
-	if err := call(t, less, "c2").expand(); !errors.Is(err, fault.Unimplemented) {
-		t.Errorf("a controller without expansion: %v", err)
-	}
-	if err := call(t, less, "c2").detach("n1"); !errors.Is(err, fault.Unimplemented) {
-		t.Errorf("a controller without attaching: %v", err)
-	}
-	h := call(t, less, "c2")
-	if _, err := h.Fingerprint(t.Context(), csi.Services{Controller: true}); err != nil {
-		t.Fatal(err)
-	}
-	less.Change(func(c *fake.Config) { c.NoCreate = true })
-	if err := h.remove(); csi.VerdictOf(err) != fault.VerdictChanged {
-		t.Errorf("a capability that went away: %v", err)
-	}
-	if !s.Exists("v") {
-		t.Error("deleted")
-	}
-}
-
-func TestEveryCodeHasQuickAndSlowPaths(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, f := range fake.EveryFault("ControllerPublishVolume", time.Second) {
-			s := fake.NewStorage()
-			s.Add("v")
-			d := fake.New(fake.Config{Storage: s, NodeID: "n1", Attach: true})
-			h := call(t, d, "n1")
-			if _, err := h.Fingerprint(t.Context(), csi.Services{Controller: true}); err != nil {
-				t.Fatal(err)
-			}
-			d.Script(f)
-			begin := time.Now()
-			err := h.attach("n1", api.AccessSingleNodeWriter)
-			truth, _ := s.Truth("v")
-			if want := csi.Explain("ControllerPublishVolume", f.Code, "injected"); err == nil || err.Error() != want.Error() {
-				t.Errorf("%+v answers %v", f, err)
-			}
-			if done := len(truth.Attached) == 1; done != f.Late || time.Since(begin) != f.Delay {
-				t.Errorf("%+v: attached %v after %s", f, done, time.Since(begin))
-			}
-		}
-	})
 }
 
 func TestNonsenseIsNeverSuccess(t *testing.T) {
@@ -378,62 +240,5 @@ func TestNonsenseIsNeverSuccess(t *testing.T) {
 			}
 		}
 		d.Heal()
-	}
-}
-
-func TestDeafDriverGoesOnWithItsWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fake.NewStorage()
-		s.Add("v")
-		d := fake.New(fake.Config{Storage: s, NodeID: "n1", Deaf: true, Host: mountstest.New("n1")})
-		h := call(t, d, "n1")
-		d.Script(fake.Fault{RPC: "NodeStageVolume", Delay: 5 * time.Second, Times: 1})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := h.NodeStage(ctx, h.volume(api.AccessSingleNodeWriter)); err == nil {
-			t.Error("staged in time")
-		}
-		if err := h.NodeUnstage(t.Context(), "v", "/s"); err != nil {
-			t.Error(err)
-		}
-		if truth, _ := s.Truth("v"); len(truth.Staged) != 0 || len(s.Overlaps()) != 0 {
-			t.Errorf("staged at %v, overlaps %q", truth.Staged, s.Overlaps())
-		}
-	})
-}
-
-func TestCrashedDriverIsReachedAgainAfterItsRestart(t *testing.T) {
-	d := fake.New(fake.Config{NodeID: "n9", Host: mountstest.New("n9")})
-	d.Storage().Add("v")
-	h := call(t, d, "n9")
-	d.Script(fake.Fault{RPC: "NodeStageVolume", Crash: true, Times: 1})
-	var said *fault.Call
-	if err := h.NodeStage(t.Context(), h.volume(api.AccessSingleNodeWriter)); !errors.As(err, &said) || said.Verdict != fault.VerdictRetrySoon || !said.Uncertain {
-		t.Errorf("a crash is told as %v", err)
-	}
-	if err := h.NodeStage(t.Context(), h.volume(api.AccessSingleNodeWriter)); !errors.As(err, &said) || said.Uncertain {
-		t.Errorf("a dead plugin is told as %v", err)
-	}
-	d.Restart()
-	if err := h.NodeStage(t.Context(), h.volume(api.AccessSingleNodeWriter)); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestUncertainThenFinalAreTwoLines(t *testing.T) {
-	s := fake.NewStorage()
-	s.Add("v")
-	d := fake.New(fake.Config{Storage: s, NodeID: "c9"})
-	h := call(t, d, "c9")
-	d.Script(fake.Fault{RPC: "CreateSnapshot", Code: codes.Unknown, Late: true, Times: 1}, fake.Fault{RPC: "CreateSnapshot", Code: codes.PermissionDenied})
-	var said *fault.Call
-	if err := h.snapshot(); !errors.As(err, &said) || !said.Uncertain {
-		t.Errorf("first: %v", err)
-	}
-	if err := h.snapshot(); !errors.As(err, &said) || said.Verdict != fault.VerdictFinal {
-		t.Errorf("then: %v", err)
-	}
-	if n := len(s.Snapshots()); n != 1 {
-		t.Errorf("%d snapshots", n)
 	}
 }
