@@ -64,7 +64,7 @@ func TestNextCallWaitsForOneThatWasGivenUp(t *testing.T) {
 				if err := detach(t.Context(), cl); err != nil {
 					t.Error(err)
 				}
-				truth, _ := d.Storage().Truth("v")
+				truth := d.Storage().Use("v")
 				if len(truth.Attached) != 0 || len(d.Storage().Overlaps()) != 0 || time.Since(begin) != 5*time.Second {
 					t.Errorf("after %s: attached %v, overlaps %q", time.Since(begin), truth.Attached, d.Storage().Overlaps())
 				}

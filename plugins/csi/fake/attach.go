@@ -33,10 +33,10 @@ func (d *Driver) ControllerPublishVolume(_ context.Context, r *pb.ControllerPubl
 	if r.GetReadonly() && !c.ReadOnlyAttach {
 		s.violatedLocked("", "read-only attachment asked of a driver without it")
 	}
-	want := Attachment{ReadOnly: r.GetReadonly(), Mode: r.GetVolumeCapability().GetAccessMode().GetMode()}
+	want := attachment{readOnly: r.GetReadonly(), mode: r.GetVolumeCapability().GetAccessMode().GetMode()}
 	if have, ok := v.attached[r.GetNodeId()]; ok {
 		if have != want {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %q is attached as %s", v.id, have.Mode)
+			return nil, status.Errorf(codes.AlreadyExists, "volume %q is attached as %s", v.id, have.mode)
 		}
 	} else if err := s.attachableLocked(v, r.GetNodeId(), want); err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func (d *Driver) ControllerPublishVolume(_ context.Context, r *pb.ControllerPubl
 }
 
 // attachableLocked refuses a second node where either side is for one node only.
-func (s *Storage) attachableLocked(v *volume, node string, want Attachment) error {
+func (s *Storage) attachableLocked(v *volume, node string, want attachment) error {
 	for _, other := range slices.Sorted(maps.Keys(v.attached)) {
-		if singleNode(want.Mode) || singleNode(v.attached[other].Mode) {
+		if singleNode(want.mode) || singleNode(v.attached[other].mode) {
 			s.violatedLocked(other, "double attach of volume %s to %s", v.id, node)
 			return status.Errorf(codes.FailedPrecondition, "volume %q is attached to %v", v.id, slices.Sorted(maps.Keys(v.attached)))
 		}

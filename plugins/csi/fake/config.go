@@ -22,22 +22,16 @@ type Config struct {
 	NoStage bool
 	// ReadOnlyAttach adds PUBLISH_READONLY.
 	ReadOnlyAttach bool
-	// NoCreate, NoExpand, NoSnapshots and NoLists leave capabilities of the controller out; NoNodeExpand that
-	// of the node. With NoExpand alone, nodes make volumes grow.
-	NoCreate, NoExpand, NoSnapshots, NoLists, NoNodeExpand bool
+	// NoLists leaves the lists of the controller out, NoExpand its expansion: then nodes make volumes grow.
+	NoExpand, NoLists bool
 	// GetVolume adds GET_VOLUME, GetSnapshot GET_SNAPSHOT, ListPublished LIST_VOLUMES_PUBLISHED_NODES.
 	GetVolume, GetSnapshot, ListPublished bool
-	// Clone adds CLONE_VOLUME; SingleNodeModes adds SINGLE_NODE_MULTI_WRITER to both services.
-	Clone, SingleNodeModes bool
 	// Topology makes volumes reachable only from nodes with these segments.
-	Topology   map[string]string
-	MaxVolumes int64
+	Topology map[string]string
 	// Starting makes Probe report not ready until SetReady.
 	Starting bool
 	// NilEntries makes lists have holes, as broken plugins do.
 	NilEntries bool
-	// Unconfirmed makes validations neither confirm nor refuse.
-	Unconfirmed bool
 	// DataDir makes bind mounts of directories in it.
 	DataDir string
 	// Host is where binds are made; nil means this machine.
@@ -60,8 +54,6 @@ type Config struct {
 	OfflineExpansion bool
 	// Deaf makes the driver continue its work when a caller's context ends, as most do; its reply is lost then.
 	Deaf bool
-	// SnapshotTime is how long a snapshot takes until it is ready to use.
-	SnapshotTime time.Duration
 	// Pace is how long a call takes; nil means no time.
 	Pace func(Call) time.Duration
 }

@@ -25,18 +25,16 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCap
 	c := d.config()
 	out := &pb.ControllerGetCapabilitiesResponse{}
 	for t, on := range map[pb.ControllerServiceCapability_RPC_Type]bool{
-		pb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:         !c.NoCreate,
+		pb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:         true,
 		pb.ControllerServiceCapability_RPC_LIST_VOLUMES:                 !c.NoLists,
 		pb.ControllerServiceCapability_RPC_EXPAND_VOLUME:                !c.NoExpand,
-		pb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:       !c.NoSnapshots,
-		pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS:               !c.NoSnapshots && !c.NoLists,
+		pb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:       true,
+		pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS:               !c.NoLists,
 		pb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME:     c.Attach,
 		pb.ControllerServiceCapability_RPC_PUBLISH_READONLY:             c.ReadOnlyAttach,
 		pb.ControllerServiceCapability_RPC_GET_VOLUME:                   c.GetVolume,
 		pb.ControllerServiceCapability_RPC_GET_SNAPSHOT:                 c.GetSnapshot,
 		pb.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES: c.ListPublished,
-		pb.ControllerServiceCapability_RPC_CLONE_VOLUME:                 c.Clone,
-		pb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:     c.SingleNodeModes,
 	} {
 		if on {
 			out.Capabilities = append(out.Capabilities, &pb.ControllerServiceCapability{Type: &pb.ControllerServiceCapability_Rpc{
@@ -55,9 +53,6 @@ func (d *Driver) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb
 	c := d.config()
 	if r.GetName() == "" || len(r.GetVolumeCapabilities()) == 0 {
 		return nil, invalid("name or capabilities are missing")
-	}
-	if err := d.offered("CreateVolume", !c.NoCreate); err != nil {
-		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -104,9 +99,6 @@ func (d *Driver) DeleteVolume(_ context.Context, r *pb.DeleteVolumeRequest) (*pb
 	if r.GetVolumeId() == "" {
 		return nil, invalid("volume id is missing")
 	}
-	if err := d.offered("DeleteVolume", !d.config().NoCreate); err != nil {
-		return nil, err
-	}
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,11 +127,10 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 	if r.GetVolumeId() == "" || len(r.GetVolumeCapabilities()) == 0 {
 		return nil, invalid("volume id or capabilities are missing")
 	}
-	if !d.store.Exists(r.GetVolumeId()) {
-		return nil, noVolume(r.GetVolumeId())
-	}
-	if d.config().Unconfirmed {
-		return &pb.ValidateVolumeCapabilitiesResponse{}, nil
+	s, _, err := d.lock(r)
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
 	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeCapabilities: r.GetVolumeCapabilities(),
@@ -198,12 +189,10 @@ func (d *Driver) ControllerGetVolume(_ context.Context, r *pb.ControllerGetVolum
 	if err := d.offered("ControllerGetVolume", c.GetVolume); err != nil {
 		return nil, err
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	out := &pb.ControllerGetVolumeResponse{Volume: pbVolume(v, c), Status: &pb.ControllerGetVolumeResponse_VolumeStatus{}}
 	if c.ListPublished {
@@ -221,12 +210,10 @@ func (d *Driver) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpan
 	if err := d.offered("ControllerExpandVolume", !c.NoExpand); err != nil {
 		return nil, err
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if c.OfflineExpansion && v.usedLocked() {
 		s.violatedLocked("", "expansion of volume %s, which is in use, by a driver that expands offline", v.id)

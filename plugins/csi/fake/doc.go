@@ -15,7 +15,7 @@
 // make no sense. Lines follow each other: an uncertain reply, then a final one, are two.
 //
 // The provider asks for secrets ([Storage.RequireSecrets]), which may be rotated while volumes are in use; its
-// errors may quote those that it got. Snapshots may need minutes until they are ready. Drivers of one storage
+// errors may quote those that it got. Drivers of one storage
 // may offer different capabilities, change them while they run ([Driver.Change]), and be replaced by drivers
 // of another type for the same node.
 //
@@ -30,6 +30,5 @@
 //   - unstaging under a published target, a second staging path, detaching what is staged or published,
 //     deleting what is in use, calls that the driver does not offer.
 //
-// [Storage.Truth] is what the provider knows: who is attached in which mode, and who has staged and published
-// the volume where. Nodes that the test cut off may be excused from rules about them, [Storage.Excuse].
+// [Storage.Use] is what the provider knows: where the volume is attached, staged and published. Nodes that the test cut off may be excused from rules about them, [Storage.Excuse].
 package fake

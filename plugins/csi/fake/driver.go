@@ -140,10 +140,6 @@ func (d *Driver) living(ctx context.Context) *life {
 	return d.life
 }
 
-// Crash ends the process that was started last: calls in flight get no reply, and no caller can reach it
-// until [Driver.Restart] or until it is served again.
-func (d *Driver) Crash() { d.living(context.Background()).end() }
-
 // Restart begins the process again if it has crashed, for calls of functions.
 func (d *Driver) Restart() {
 	d.mu.Lock()

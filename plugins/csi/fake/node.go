@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 
@@ -18,10 +19,9 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 	c := d.config()
 	out := &pb.NodeGetCapabilitiesResponse{}
 	for t, on := range map[pb.NodeServiceCapability_RPC_Type]bool{
-		pb.NodeServiceCapability_RPC_EXPAND_VOLUME:            !c.NoNodeExpand,
-		pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:     !c.NoStage,
-		pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:       c.MountGroup,
-		pb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: c.SingleNodeModes,
+		pb.NodeServiceCapability_RPC_EXPAND_VOLUME:        true,
+		pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME: !c.NoStage,
+		pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:   c.MountGroup,
 	} {
 		if on {
 			out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
@@ -36,19 +36,15 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 // NodeGetInfo names the node.
 func (d *Driver) NodeGetInfo(context.Context, *pb.NodeGetInfoRequest) (*pb.NodeGetInfoResponse, error) {
 	c := d.config()
-	out := &pb.NodeGetInfoResponse{NodeId: c.NodeID, MaxVolumesPerNode: c.MaxVolumes}
+	out := &pb.NodeGetInfoResponse{NodeId: c.NodeID}
 	if c.Topology != nil {
 		out.AccessibleTopology = &pb.Topology{Segments: c.Topology}
 	}
 	return out, nil
 }
 
-// bind mounts the data of a volume when mounts are made. What is mounted already stays.
-func (c *Config) bind(id, path string, readOnly bool) error {
-	return c.bindOf(filepath.Join(c.DataDir, id), path, readOnly)
-}
-
-func (c *Config) bindOf(source, path string, readOnly bool) error {
+// bind mounts a directory when mounts are made. What is mounted already stays.
+func (c *Config) bind(source, path string, readOnly bool) error {
 	if c.DataDir == "" {
 		return nil
 	}
@@ -90,12 +86,10 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 	if err := d.offered("NodeStageVolume", !c.NoStage); err != nil {
 		return nil, err
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if err := s.attachedLocked(v, &c, r.GetPublishContext(), want); err != nil {
 		return nil, err
@@ -110,7 +104,7 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 		return nil, status.Errorf(codes.AlreadyExists, "volume %q is staged at %s in another way", v.id, path)
 	}
 	if !c.NoMountAtStaging && (!staged || !c.BelievesStaged) {
-		if err := c.bind(v.id, path, false); err != nil {
+		if err := c.bind(filepath.Join(c.DataDir, v.id), path, false); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +122,7 @@ func (s *Storage) attachedLocked(v *volume, c *Config, pc map[string]string, wan
 		s.violatedLocked(c.NodeID, "volume %s is used on %s without being attached there", v.id, c.NodeID)
 		return status.Errorf(codes.FailedPrecondition, "volume %q is not attached", v.id)
 	}
-	if want.writes() && (have.ReadOnly || readers(have.Mode)) {
+	if want.writes() && (have.readOnly || readers(have.mode)) {
 		s.violatedLocked(c.NodeID, "volume %s is used for writing on %s, where it is attached for readers", v.id, c.NodeID)
 		return status.Errorf(codes.FailedPrecondition, "volume %q is attached for readers", v.id)
 	}
@@ -141,12 +135,10 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 	if r.GetVolumeId() == "" || target == "" || want.capability == nil {
 		return nil, invalid("volume, target path or capability is missing")
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if err := s.publishableLocked(v, &c, r); err != nil {
 		return nil, err
@@ -155,24 +147,17 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 		return nil, status.Errorf(codes.AlreadyExists, "%s is published in another way", target)
 	}
 	s.aloneLocked(v, &c, target, want)
-	if c.MakeNode != nil && want.capability.GetBlock() != nil {
-		c.MakeNode(target)
-		put(v.published, c.NodeID, target, want)
-		return &pb.NodePublishVolumeResponse{}, nil
-	}
-	if c.NoMountAtTarget {
-		put(v.published, c.NodeID, target, want)
-		return &pb.NodePublishVolumeResponse{}, nil
-	}
-	if err := c.Host.MakeDir(target); err != nil {
-		return nil, err
-	}
 	source := filepath.Join(c.DataDir, v.id)
 	if c.PublishStaging {
 		source = r.GetStagingTargetPath()
 	}
-	if err := c.bindOf(source, target, want.readOnly); err != nil {
-		return nil, err
+	switch {
+	case c.MakeNode != nil && want.capability.GetBlock() != nil:
+		c.MakeNode(target)
+	case !c.NoMountAtTarget:
+		if err := errors.Join(c.Host.MakeDir(target), c.bind(source, target, want.readOnly)); err != nil {
+			return nil, err
+		}
 	}
 	put(v.published, c.NodeID, target, want)
 	return &pb.NodePublishVolumeResponse{}, nil
@@ -221,12 +206,10 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolum
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" {
 		return nil, invalid("volume or target path is missing")
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if err := c.unbind(r.GetTargetPath()); err != nil {
 		return nil, err
@@ -246,12 +229,10 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeReq
 	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" {
 		return nil, invalid("volume or staging path is missing")
 	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if n := len(v.published[c.NodeID]); n > 0 {
 		s.violatedLocked(c.NodeID, "unstage of volume %s under %d published targets", v.id, n)
@@ -269,15 +250,10 @@ func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeReque
 	if r.GetVolumeId() == "" || r.GetVolumePath() == "" {
 		return nil, invalid("volume or path is missing")
 	}
-	if err := d.offered("NodeExpandVolume", !c.NoNodeExpand); err != nil {
-		return nil, err
-	}
-	s := d.store
-	s.mu.Lock()
+	s, v, err := d.lock(r)
 	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
 	}
 	if c.NoStage && r.GetStagingTargetPath() != "" {
 		s.violatedLocked(c.NodeID, "a staging path was sent to a driver that does not stage")

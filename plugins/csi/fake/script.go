@@ -150,24 +150,17 @@ func quoted(req any) string {
 	return strings.Join(out, " ")
 }
 
-// Codes are those of the CSI specification and of gRPC that a plugin may return, and one that is unknown.
-var Codes = []codes.Code{
+// everyCode has the codes of the CSI specification and of gRPC that a plugin may return, and one that is unknown.
+var everyCode = []codes.Code{
 	codes.Canceled, codes.Unknown, codes.InvalidArgument, codes.DeadlineExceeded, codes.NotFound, codes.AlreadyExists,
 	codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange,
 	codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unauthenticated, codes.Code(77),
 }
 
-// RPCs are the calls that change something or ask for an object.
-var RPCs = []string{
-	"CreateVolume", "DeleteVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "ValidateVolumeCapabilities",
-	"ListVolumes", "ControllerGetVolume", "ControllerExpandVolume", "CreateSnapshot", "DeleteSnapshot", "ListSnapshots", "GetSnapshot",
-	"NodeStageVolume", "NodeUnstageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeExpandVolume",
-}
-
 // EveryFault lists one line for every code at the call: quick and after the delay, before the work and after it.
 func EveryFault(rpc string, slow time.Duration) []Fault {
 	var out []Fault
-	for _, code := range Codes {
+	for _, code := range everyCode {
 		for _, late := range []bool{false, true} {
 			for _, delay := range []time.Duration{0, slow} {
 				out = append(out, Fault{RPC: rpc, Times: 1, Code: code, Late: late, Delay: delay})

@@ -16,12 +16,8 @@ import (
 
 // CreateSnapshot makes a snapshot; the same name returns the same snapshot.
 func (d *Driver) CreateSnapshot(_ context.Context, r *pb.CreateSnapshotRequest) (*pb.CreateSnapshotResponse, error) {
-	c := d.config()
 	if r.GetName() == "" || r.GetSourceVolumeId() == "" {
 		return nil, invalid("name or source is missing")
-	}
-	if err := d.offered("CreateSnapshot", !c.NoSnapshots); err != nil {
-		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -40,7 +36,6 @@ func (d *Driver) CreateSnapshot(_ context.Context, r *pb.CreateSnapshotRequest) 
 	}
 	s.next++
 	n := &snapshot{id: fmt.Sprintf("fake-snap-%d", s.next), name: r.GetName(), source: v.id, size: v.size, cut: time.Now()}
-	n.ready = n.cut.Add(c.SnapshotTime)
 	s.snapshots[n.id] = n
 	return &pb.CreateSnapshotResponse{Snapshot: pbSnapshot(n)}, nil
 }
@@ -48,7 +43,7 @@ func (d *Driver) CreateSnapshot(_ context.Context, r *pb.CreateSnapshotRequest) 
 func pbSnapshot(s *snapshot) *pb.Snapshot {
 	return &pb.Snapshot{
 		SnapshotId: s.id, SourceVolumeId: s.source, SizeBytes: s.size, GroupSnapshotId: s.group,
-		ReadyToUse: !time.Now().Before(s.ready), CreationTime: timestamppb.New(s.cut),
+		ReadyToUse: true, CreationTime: timestamppb.New(s.cut),
 	}
 }
 
@@ -56,9 +51,6 @@ func pbSnapshot(s *snapshot) *pb.Snapshot {
 func (d *Driver) DeleteSnapshot(_ context.Context, r *pb.DeleteSnapshotRequest) (*pb.DeleteSnapshotResponse, error) {
 	if r.GetSnapshotId() == "" {
 		return nil, invalid("snapshot id is missing")
-	}
-	if err := d.offered("DeleteSnapshot", !d.config().NoSnapshots); err != nil {
-		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -92,7 +84,7 @@ func (d *Driver) GetSnapshot(_ context.Context, r *pb.GetSnapshotRequest) (*pb.G
 // ListSnapshots lists snapshots.
 func (d *Driver) ListSnapshots(_ context.Context, r *pb.ListSnapshotsRequest) (*pb.ListSnapshotsResponse, error) {
 	c := d.config()
-	if err := d.offered("ListSnapshots", !c.NoSnapshots && !c.NoLists); err != nil {
+	if err := d.offered("ListSnapshots", !c.NoLists); err != nil {
 		return nil, err
 	}
 	s := d.store

@@ -3,7 +3,6 @@ package fake
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ type volume struct {
 	size     int64
 	block    bool
 	source   *pb.VolumeContentSource
-	attached map[string]Attachment
+	attached map[string]attachment
 	// staged and published are mounts by node and path.
 	staged    map[string]map[string]mount
 	published map[string]map[string]mount
@@ -60,7 +59,7 @@ type snapshot struct {
 	id, name, source string
 	size             int64
 	group            string
-	cut, ready       time.Time
+	cut              time.Time
 }
 
 // NewStorage makes an empty provider.
@@ -78,20 +77,15 @@ func (s *Storage) know(node string) {
 }
 
 // Add makes a file system volume with the given id, as if it had always been there.
-func (s *Storage) Add(id string) { s.add(id, false) }
-
-// AddBlock makes a block volume with the given id.
-func (s *Storage) AddBlock(id string) { s.add(id, true) }
-
-func (s *Storage) add(id string, block bool) {
+func (s *Storage) Add(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addLocked(id, id, 1<<20, block)
+	s.addLocked(id, id, 1<<20, false)
 }
 
 func (s *Storage) addLocked(id, name string, size int64, block bool) *volume {
 	v := &volume{
-		id: id, name: name, size: size, block: block, attached: map[string]Attachment{},
+		id: id, name: name, size: size, block: block, attached: map[string]attachment{},
 		staged: map[string]map[string]mount{}, published: map[string]map[string]mount{},
 	}
 	s.volumes[id] = v
@@ -165,85 +159,37 @@ func (s *Storage) admit(c Call) error {
 	return nil
 }
 
-// Use describes where a volume is.
+// Use describes where a volume is: attached (nodes), staged and published (node:path), in order.
 type Use struct {
 	Attached, Staged, Published []string
 	SizeBytes                   int64
 }
 
-// Use lists where a volume is attached (nodes), staged and published (node:path), in order.
+// Use returns where a volume is.
 func (s *Storage) Use(id string) Use {
-	t, ok := s.Truth(id)
-	if !ok {
-		return Use{}
-	}
-	u := Use{SizeBytes: t.SizeBytes, Attached: slices.Sorted(maps.Keys(t.Attached))}
-	for _, m := range t.Staged {
-		u.Staged = append(u.Staged, m.Node+":"+m.Path)
-	}
-	for _, m := range t.Published {
-		u.Published = append(u.Published, m.Node+":"+m.Path)
-	}
-	return u
-}
-
-// Attachment is how a volume is attached to a node.
-type Attachment struct {
-	Mode     pb.VolumeCapability_AccessMode_Mode
-	ReadOnly bool
-}
-
-// Mount is a volume at a path of a node.
-type Mount struct {
-	Node, Path string
-	Mode       pb.VolumeCapability_AccessMode_Mode
-	ReadOnly   bool
-}
-
-// Truth is what the provider knows of a volume. Mounts are in the order of nodes and paths.
-type Truth struct {
-	SizeBytes         int64
-	Attached          map[string]Attachment
-	Staged, Published []Mount
-}
-
-// Writers lists the nodes that may write, in order.
-func (t Truth) Writers() []string {
-	var out []string
-	for _, m := range t.Published {
-		if !m.ReadOnly && !readers(m.Mode) && !slices.Contains(out, m.Node) {
-			out = append(out, m.Node)
-		}
-	}
-	return out
-}
-
-// Truth returns what the provider knows of a volume, and whether it exists.
-func (s *Storage) Truth(id string) (t Truth, exists bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.volumes[id]
 	if v == nil {
-		return Truth{}, false
+		return Use{}
 	}
-	return Truth{SizeBytes: v.size, Attached: maps.Clone(v.attached), Staged: listed(v.staged), Published: listed(v.published)}, true
+	return Use{slices.Sorted(maps.Keys(v.attached)), places(v.staged), places(v.published), v.size}
 }
 
-func listed(all map[string]map[string]mount) []Mount {
-	var out []Mount
+func places(all map[string]map[string]mount) (out []string) {
 	for node, paths := range all {
-		for path, m := range paths {
-			out = append(out, Mount{node, path, m.mode(), m.readOnly})
+		for path := range paths {
+			out = append(out, node+":"+path)
 		}
 	}
-	slices.SortFunc(out, func(a, b Mount) int { return strings.Compare(a.Node+":"+a.Path, b.Node+":"+b.Path) })
+	slices.Sort(out)
 	return out
 }
 
-// Exists reports whether the provider has the volume.
-func (s *Storage) Exists(id string) bool {
-	_, ok := s.Truth(id)
-	return ok
+// attachment is how a volume is attached to a node.
+type attachment struct {
+	mode     pb.VolumeCapability_AccessMode_Mode
+	readOnly bool
 }
 
 // Volumes lists the ids of all volumes, in order.
@@ -258,4 +204,14 @@ func (s *Storage) Snapshots() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.snapshots))
+}
+
+// lock locks the provider, which the caller unlocks, and finds the volume of a request.
+func (d *Driver) lock(r interface{ GetVolumeId() string }) (*Storage, *volume, error) {
+	d.store.mu.Lock()
+	v := d.store.volumes[r.GetVolumeId()]
+	if v == nil {
+		return d.store, nil, noVolume(r.GetVolumeId())
+	}
+	return d.store, v, nil
 }
