@@ -25,8 +25,6 @@ type ControllerPublishRequest struct {
 // ControllerPublishResponse contains the context that the node needs to stage the volume.
 type ControllerPublishResponse struct {
 	PublishContext map[string]string `msg:",omitempty"`
-	// Provider is the name of the driver that replied.
-	Provider string `msg:",omitempty"`
 }
 
 // ControllerUnpublishRequest detaches a volume from a node.
@@ -54,8 +52,6 @@ type ControllerValidateResponse struct {
 	Validated bool `msg:",omitempty"`
 	// Message is the reason why the capabilities are not validated.
 	Message string `msg:",omitempty"`
-	// Provider is the name of the driver that replied.
-	Provider string `msg:",omitempty"`
 }
 
 // ControllerCreateRequest creates a volume; Name is the idempotency key.
@@ -81,8 +77,6 @@ type ControllerCreateResponse struct {
 	Topologies    []*Topology       `msg:",omitempty"`
 	// OtherSource is set when the plugin does not confirm the requested source of the volume.
 	OtherSource bool `msg:",omitempty"`
-	// Provider is the name of the driver that replied.
-	Provider string `msg:",omitempty"`
 }
 
 // ControllerDeleteRequest deletes a volume.

@@ -15,6 +15,9 @@ type CSIInfo struct {
 	NodeInfo                 *CSINodeInfo       `json:",omitempty" msg:",omitempty"`
 	Provider                 string             `msg:",omitempty"`
 	ProviderVersion          string             `msg:",omitempty"`
+	// OwnedBy is the driver to which the plugin id belongs while volumes are registered with it, on an instance that runs
+	// another driver. Servers set it; such an instance is unhealthy.
+	OwnedBy string `json:",omitempty" msg:",omitempty"`
 }
 
 // CSIControllerInfo is what a controller plugin can do.

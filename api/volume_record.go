@@ -144,9 +144,8 @@ const (
 
 // VolumeProvision is the provisioning state of a volume and the values that its driver reported.
 type VolumeProvision struct {
-	// Provider is the name of the driver that created the volume, was called to create it, or reported it when it was
-	// registered. While Replaces is set it is the driver that was called to create Replaces. Empty means unknown.
-	// Another driver may have a different volume with the same id.
+	// Provider is the name of the volume's driver. It owns the plugin id while the volume is registered: another driver
+	// may have a different volume with the same id. Empty means that the driver reports no name.
 	Provider   string            `json:",omitempty" msg:",omitempty"`
 	State      VolumeState       `msg:",omitempty"`
 	ExternalID string            `msg:",omitempty"`
@@ -427,8 +426,7 @@ type VolumeAttachment struct {
 	NodeID     string `msg:",omitempty"`
 	// ProviderNodeID is the driver's id of the node, recorded before the first call.
 	ProviderNodeID string `msg:",omitempty"`
-	// Provider is the name of the driver for the attach; empty if unknown, or if the plugin had controllers of several
-	// drivers.
+	// Provider is the name of the driver for the attach; empty if unknown.
 	Provider       string            `json:",omitempty" msg:",omitempty"`
 	State          AttachmentState   `msg:",omitempty"`
 	PublishContext map[string]string `json:"-" msg:",omitempty"`

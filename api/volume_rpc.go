@@ -108,12 +108,6 @@ type VolumeClaimResponse struct {
 	Volume         *Volume           `msg:",omitempty"`
 	Claim          *VolumeClaim      `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	// Driver is the name of the volume's driver; empty if unknown.
-	Driver string `json:",omitempty" msg:",omitempty"`
-	// OtherDrivers are the names of the other drivers of the plugin's controllers. An instance of one of them may have
-	// a different volume with the same id, and is not called for this one. A node plugin may have a driver name that no
-	// controller has.
-	OtherDrivers []string `json:",omitempty" msg:",omitempty"`
 	// NodeExpand asks the node to call NodeExpandVolume after publishing.
 	NodeExpand bool `msg:",omitempty"`
 	// Waiting is the reason why the claim is not ready; empty when it is ready.
@@ -281,14 +275,6 @@ type PluginListResponse struct {
 type PluginGetRequest struct {
 	ID string `msg:",omitempty"`
 	QueryOptions
-}
-
-// PluginRenamedRequest records that the driver of a CSI plugin changed its reported name from Former to Present.
-type PluginRenamedRequest struct {
-	ID      string `msg:",omitempty"`
-	Former  string `msg:",omitempty"`
-	Present string `msg:",omitempty"`
-	WriteRequest
 }
 
 // PluginGetResponse holds one CSI plugin; Plugin is nil when it does not exist.

@@ -656,8 +656,8 @@ func (z *ControllerCreateRequest) Msgsize() (s int) {
 func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -678,10 +678,6 @@ func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.OtherSource == false {
 		zb0001Len--
 		zb0001Mask |= 0x10
-	}
-	if z.Provider == "" {
-		zb0001Len--
-		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -741,11 +737,6 @@ func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "OtherSource"
 			o = append(o, 0xab, 0x4f, 0x74, 0x68, 0x65, 0x72, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65)
 			o = msgp.AppendBool(o, z.OtherSource)
-		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
 		}
 	}
 	return
@@ -910,12 +901,6 @@ func (z *ControllerCreateResponse) UnmarshalMsg(bts []byte) (o []byte, err error
 				err = msgp.WrapError(err, "OtherSource")
 				return
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -951,7 +936,7 @@ func (z *ControllerCreateResponse) Msgsize() (s int) {
 			}
 		}
 	}
-	s += 12 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.Provider)
+	s += 12 + msgp.BoolSize
 	return
 }
 
@@ -2409,35 +2394,22 @@ func (z *ControllerPublishRequest) Msgsize() (s int) {
 func (z *ControllerPublishResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
 	_ = zb0001Mask
 	if z.PublishContext == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.Provider == "" {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-
-	// skip if no fields are to be emitted
-	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "PublishContext"
-			o = append(o, 0xae, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x73, 0x68, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
-			o = msgp.AppendMapHeader(o, uint32(len(z.PublishContext)))
-			for za0001, za0002 := range z.PublishContext {
-				o = msgp.AppendString(o, za0001)
-				o = msgp.AppendString(o, za0002)
-			}
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "PublishContext"
+		o = append(o, 0xae, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x73, 0x68, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
+		o = msgp.AppendMapHeader(o, uint32(len(z.PublishContext)))
+		for za0001, za0002 := range z.PublishContext {
+			o = msgp.AppendString(o, za0001)
+			o = msgp.AppendString(o, za0002)
 		}
 	}
 	return
@@ -2497,12 +2469,6 @@ func (z *ControllerPublishResponse) UnmarshalMsg(bts []byte) (o []byte, err erro
 				}
 				z.PublishContext[za0001] = za0002
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2524,7 +2490,6 @@ func (z *ControllerPublishResponse) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 9 + msgp.StringPrefixSize + len(z.Provider)
 	return
 }
 
@@ -4199,8 +4164,8 @@ func (z *ControllerValidateRequest) Msgsize() (s int) {
 func (z ControllerValidateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.Validated == false {
 		zb0001Len--
@@ -4209,10 +4174,6 @@ func (z ControllerValidateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Message == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
-	}
-	if z.Provider == "" {
-		zb0001Len--
-		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -4228,11 +4189,6 @@ func (z ControllerValidateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Message"
 			o = append(o, 0xa7, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
 			o = msgp.AppendString(o, z.Message)
-		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
 		}
 	}
 	return
@@ -4272,12 +4228,6 @@ func (z *ControllerValidateResponse) UnmarshalMsg(bts []byte) (o []byte, err err
 				err = msgp.WrapError(err, "Message")
 				return
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -4292,7 +4242,7 @@ func (z *ControllerValidateResponse) UnmarshalMsg(bts []byte) (o []byte, err err
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z ControllerValidateResponse) Msgsize() (s int) {
-	s = 1 + 10 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Message) + 9 + msgp.StringPrefixSize + len(z.Provider)
+	s = 1 + 10 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Message)
 	return
 }
 

@@ -608,13 +608,31 @@ func (z *JobGetResponse) Msgsize() (s int) {
 // MarshalMsg implements msgp.Marshaler
 func (z *JobListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
-	// map header, size 1
-	// string "QueryOptions"
-	o = append(o, 0x81, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
-	o, err = z.QueryOptions.MarshalMsg(o)
-	if err != nil {
-		err = msgp.WrapError(err, "QueryOptions")
-		return
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.NodePool == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodePool"
+			o = append(o, 0xa8, 0x4e, 0x6f, 0x64, 0x65, 0x50, 0x6f, 0x6f, 0x6c)
+			o = msgp.AppendString(o, z.NodePool)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
 	}
 	return
 }
@@ -641,6 +659,12 @@ func (z *JobListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			return
 		}
 		switch msgp.UnsafeString(field) {
+		case "NodePool":
+			z.NodePool, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodePool")
+				return
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -661,7 +685,7 @@ func (z *JobListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *JobListRequest) Msgsize() (s int) {
-	s = 1 + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.NodePool) + 13 + z.QueryOptions.Msgsize()
 	return
 }
 

@@ -284,8 +284,8 @@ func (z *CSIControllerInfo) Msgsize() (s int) {
 func (z *CSIInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(11)
-	var zb0001Mask uint16 /* 11 bits */
+	zb0001Len := uint32(12)
+	var zb0001Mask uint16 /* 12 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -330,6 +330,10 @@ func (z *CSIInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.ProviderVersion == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400
+	}
+	if z.OwnedBy == "" {
+		zb0001Len--
+		zb0001Mask |= 0x800
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -406,6 +410,11 @@ func (z *CSIInfo) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "ProviderVersion"
 			o = append(o, 0xaf, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.ProviderVersion)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "OwnedBy"
+			o = append(o, 0xa7, 0x4f, 0x77, 0x6e, 0x65, 0x64, 0x42, 0x79)
+			o = msgp.AppendString(o, z.OwnedBy)
 		}
 	}
 	return
@@ -521,6 +530,12 @@ func (z *CSIInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "ProviderVersion")
 				return
 			}
+		case "OwnedBy":
+			z.OwnedBy, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OwnedBy")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -547,7 +562,7 @@ func (z *CSIInfo) Msgsize() (s int) {
 	} else {
 		s += z.NodeInfo.Msgsize()
 	}
-	s += 9 + msgp.StringPrefixSize + len(z.Provider) + 16 + msgp.StringPrefixSize + len(z.ProviderVersion)
+	s += 9 + msgp.StringPrefixSize + len(z.Provider) + 16 + msgp.StringPrefixSize + len(z.ProviderVersion) + 8 + msgp.StringPrefixSize + len(z.OwnedBy)
 	return
 }
 

@@ -691,120 +691,6 @@ func (z *PluginListResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z *PluginRenamedRequest) MarshalMsg(b []byte) (o []byte, err error) {
-	o = msgp.Require(b, z.Msgsize())
-	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
-	_ = zb0001Mask
-	if z.ID == "" {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
-	if z.Former == "" {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
-	if z.Present == "" {
-		zb0001Len--
-		zb0001Mask |= 0x4
-	}
-	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
-
-	// skip if no fields are to be emitted
-	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "ID"
-			o = append(o, 0xa2, 0x49, 0x44)
-			o = msgp.AppendString(o, z.ID)
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Former"
-			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Former)
-		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Present"
-			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x73, 0x65, 0x6e, 0x74)
-			o = msgp.AppendString(o, z.Present)
-		}
-		// string "WriteRequest"
-		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
-		o, err = z.WriteRequest.MarshalMsg(o)
-		if err != nil {
-			err = msgp.WrapError(err, "WriteRequest")
-			return
-		}
-	}
-	return
-}
-
-// UnmarshalMsg implements msgp.Unmarshaler
-func (z *PluginRenamedRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
-	var field []byte
-	_ = field
-	var zb0001 uint32
-	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
-	if err != nil {
-		err = msgp.WrapError(err)
-		return
-	}
-	if zb0001 > zc955a9falimitMaps {
-		err = msgp.ErrLimitExceeded
-		return
-	}
-	for zb0001 > 0 {
-		zb0001--
-		field, bts, err = msgp.ReadMapKeyZC(bts)
-		if err != nil {
-			err = msgp.WrapError(err)
-			return
-		}
-		switch msgp.UnsafeString(field) {
-		case "ID":
-			z.ID, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "ID")
-				return
-			}
-		case "Former":
-			z.Former, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Former")
-				return
-			}
-		case "Present":
-			z.Present, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Present")
-				return
-			}
-		case "WriteRequest":
-			bts, err = z.WriteRequest.UnmarshalMsg(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "WriteRequest")
-				return
-			}
-		default:
-			bts, err = msgp.Skip(bts)
-			if err != nil {
-				err = msgp.WrapError(err)
-				return
-			}
-		}
-	}
-	o = bts
-	return
-}
-
-// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *PluginRenamedRequest) Msgsize() (s int) {
-	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.StringPrefixSize + len(z.Former) + 8 + msgp.StringPrefixSize + len(z.Present) + 13 + z.WriteRequest.Msgsize()
-	return
-}
-
-// MarshalMsg implements msgp.Marshaler
 func (z *SnapshotCreateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -2026,8 +1912,8 @@ func (z *VolumeClaimRequest) Msgsize() (s int) {
 func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Volume == nil {
 		zb0001Len--
@@ -2041,21 +1927,13 @@ func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Driver == "" {
+	if z.NodeExpand == false {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.OtherDrivers == nil {
-		zb0001Len--
-		zb0001Mask |= 0x10
-	}
-	if z.NodeExpand == false {
-		zb0001Len--
-		zb0001Mask |= 0x20
-	}
 	if z.Waiting == "" {
 		zb0001Len--
-		zb0001Mask |= 0x40
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2098,24 +1976,11 @@ func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
-			// string "Driver"
-			o = append(o, 0xa6, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Driver)
-		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
-			// string "OtherDrivers"
-			o = append(o, 0xac, 0x4f, 0x74, 0x68, 0x65, 0x72, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72, 0x73)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.OtherDrivers)))
-			for za0003 := range z.OtherDrivers {
-				o = msgp.AppendString(o, z.OtherDrivers[za0003])
-			}
-		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "NodeExpand"
 			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x64)
 			o = msgp.AppendBool(o, z.NodeExpand)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Waiting"
 			o = append(o, 0xa7, 0x57, 0x61, 0x69, 0x74, 0x69, 0x6e, 0x67)
 			o = msgp.AppendString(o, z.Waiting)
@@ -2229,35 +2094,6 @@ func (z *VolumeClaimResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.PublishContext[za0001] = za0002
 			}
-		case "Driver":
-			z.Driver, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Driver")
-				return
-			}
-		case "OtherDrivers":
-			var zb0003 uint32
-			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "OtherDrivers")
-				return
-			}
-			if zb0003 > zc955a9falimitArrays {
-				err = msgp.ErrLimitExceeded
-				return
-			}
-			if cap(z.OtherDrivers) >= int(zb0003) {
-				z.OtherDrivers = z.OtherDrivers[:zb0003]
-			} else {
-				z.OtherDrivers = make([]string, zb0003)
-			}
-			for za0003 := range z.OtherDrivers {
-				z.OtherDrivers[za0003], bts, err = msgp.ReadStringBytes(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "OtherDrivers", za0003)
-					return
-				}
-			}
 		case "NodeExpand":
 			z.NodeExpand, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -2271,18 +2107,18 @@ func (z *VolumeClaimResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 		case "WriteMeta":
-			var zb0004 uint32
-			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "WriteMeta")
 				return
 			}
-			if zb0004 > zc955a9falimitMaps {
+			if zb0003 > zc955a9falimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0004 > 0 {
-				zb0004--
+			for zb0003 > 0 {
+				zb0003--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "WriteMeta")
@@ -2335,10 +2171,6 @@ func (z *VolumeClaimResponse) Msgsize() (s int) {
 			_ = za0002
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
-	}
-	s += 7 + msgp.StringPrefixSize + len(z.Driver) + 13 + msgp.ArrayHeaderSize
-	for za0003 := range z.OtherDrivers {
-		s += msgp.StringPrefixSize + len(z.OtherDrivers[za0003])
 	}
 	s += 11 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Waiting) + 10 + 1 + 6 + msgp.Uint64Size
 	return

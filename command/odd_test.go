@@ -75,7 +75,6 @@ deployment pause x
 plugin status
 plugin status x
 plugin status -verbose x
-plugin renamed x a b
 volume status
 volume status x
 volume status -verbose x

@@ -172,12 +172,6 @@ func (c *Client) Plugins(ctx context.Context, q Query) ([]*api.PluginStub, Meta,
 	return get[[]*api.PluginStub](ctx, c, q.with("type", api.VolumeTypeCSI), "plugins")
 }
 
-// PluginRenamed records that the driver of a CSI plugin was renamed.
-func (c *Client) PluginRenamed(ctx context.Context, id, former, present string) error {
-	_, err := c.do(ctx, http.MethodPut, []string{"plugin", "csi", id, "renamed"}, url.Values{"former": {former}, "present": {present}}, nil, nil)
-	return err
-}
-
 // Plugin reads one CSI plugin.
 func (c *Client) Plugin(ctx context.Context, id string, q Query) (*api.Plugin, Meta, error) {
 	return get[*api.Plugin](ctx, c, q, "plugin", "csi", id)

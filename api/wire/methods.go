@@ -177,8 +177,6 @@ var (
 	PluginList = Method[api.PluginListRequest, api.PluginListResponse]{"Plugin.List", Any, ByUser, on(api.OnPlugin, "list")}
 	// PluginGet reads one CSI plugin.
 	PluginGet = Method[api.PluginGetRequest, api.PluginGetResponse]{"Plugin.Get", Any, ByUser, pluginRead.and(seeing("read-job"))}
-	// PluginRenamed records that a plugin's driver was renamed.
-	PluginRenamed = Method[api.PluginRenamedRequest, api.WriteMeta]{"Plugin.Renamed", Leader, ByUser, management}
 )
 
 // Methods of Status.

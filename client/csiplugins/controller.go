@@ -59,7 +59,7 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 		return none, err
 	}
 	if now := s.registry.provider(p); c.Provider != "" && now != "" && now != c.Provider {
-		return none, fault.New(fault.Conflict, "CSI plugin %q is driver %q here, and driver %q is meant", c.PluginID, now, c.Provider)
+		return none, fault.New(fault.Conflict, "CSI plugin %q runs driver %q on this node, and the call is for driver %q: run that driver under this plugin id", c.PluginID, now, c.Provider)
 	}
 	key := ""
 	if o.id != "" {
@@ -81,28 +81,15 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 	err = s.Called(p, func() (err error) { out, err = do(ctx, p.client); return err })
 	now := s.registry.provider(p)
 	switch {
-	case c.Provider != "" && now != "" && now != c.Provider: // of class Internal: what became of it is not known
-		return none, fault.New(fault.Internal, "CSI plugin %q became driver %q while it was asked, and driver %q is meant", c.PluginID, now, c.Provider)
+	case c.Provider != "" && now != "" && now != c.Provider: // class Internal: the outcome is unknown
+		return none, fault.New(fault.Internal, "CSI plugin %q changed to driver %q during a call for driver %q", c.PluginID, now, c.Provider)
 	case errors.Is(err, fault.Unavailable), errors.Is(err, fault.Timeout):
 		p.Recheck()
 	}
 	if err != nil {
 		return none, fmt.Errorf("plugin %s: %w", c.PluginID, err)
 	}
-	sign(out, now)
 	return out, nil
-}
-
-// sign adds the driver's name to a reply. Servers learn from it which driver owns the volume.
-func sign(answer any, driver string) {
-	switch a := answer.(type) {
-	case *api.ControllerPublishResponse:
-		a.Provider = driver
-	case *api.ControllerValidateResponse:
-		a.Provider = driver
-	case *api.ControllerCreateResponse:
-		a.Provider = driver
-	}
 }
 
 // empty fits functions without result.

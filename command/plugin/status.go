@@ -20,7 +20,7 @@ import (
 
 // Group is "nomad plugin".
 func Group() *cli.Command {
-	return session.Group("plugin", "look at CSI plugins", Status("status"), Renamed("renamed"))
+	return session.Group("plugin", "look at CSI plugins", Status("status"))
 }
 
 // Status is "nomad plugin status".

@@ -64,7 +64,6 @@ const (
 	KindRollbackEnd
 	KindAttachmentUndo
 	KindSnapshotGiveUp
-	KindDriverRename
 )
 
 // Commands on the cluster.

@@ -44,7 +44,7 @@ var everyRoute = []string{
 	"GET /v1/volumes/attachments", "DELETE /v1/volumes/attachments?node=n&plugin_id=p&external_id=x",
 	"GET /v1/volumes/external?plugin_id=p", `PUT /v1/volumes/snapshot {"Snapshots":[{"SourceVolumeID":"v"}]}`,
 	"DELETE /v1/volumes/snapshot?plugin_id=p&snapshot_id=s", "GET /v1/volumes/snapshot?plugin_id=p",
-	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p", "PUT /v1/plugin/csi/p/renamed",
+	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p",
 	"GET /v1/status/leader", "GET /v1/status/peers", "GET /v1/agent/members",
 	"GET /v1/namespaces", "GET /v1/namespace/n", `PUT /v1/namespace {"Name":"n"}`, "DELETE /v1/namespace/n",
 	"GET /v1/operator/scheduler/configuration", "PUT /v1/operator/scheduler/configuration {}", "GET /v1/operator/raft/configuration",

@@ -144,6 +144,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
+	ledger.MarkOwned(tx, n)
 	ledger.Located(tx, n)
 	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
 	if asked == api.NodeStatusReady && (rebooted || !held(tx, n, tx.Now())) {

@@ -71,7 +71,6 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
 		out.PublishContext = a.PublishContext
 	}
-	out.Driver, out.OtherDrivers = ledger.Strangers(tx, c, v)
 	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == commands.AnyNode })
 	return out, nil
 }

@@ -3,7 +3,6 @@ package volumes_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -339,37 +338,5 @@ func TestNodeThatHasNotReportedItsMountsGetsNoVolume(t *testing.T) {
 	_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", NodeSecret: "secret-n1"})
 	if err == nil || !strings.Contains(err.Error(), "restored to an older state") {
 		t.Errorf("a claim of the older state is answered before its node has reported its mounts: %v", err)
-	}
-}
-
-// The node is told whose the volume is, and which names are of other drivers: it does not ask those to mount it.
-func TestClaimSaysWhichDriversAreNotTheVolumes(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	if got := r.MustClaim("v", "a1", "n1"); got.Driver != "prov" || len(got.OtherDrivers) != 0 {
-		t.Errorf("%q, others %q", got.Driver, got.OtherDrivers)
-	}
-	r.Halt()
-	r.Node("n2")
-	for node, name := range map[string]string{"n1": "former", "n2": "another"} {
-		r.Change(node, func(n *api.Node) {
-			for _, i := range []*api.CSIInfo{n.CSIControllerPlugins["p"], n.CSINodePlugins["p"]} {
-				i.Provider = name
-			}
-			n.CSIControllerPlugins["p"].Healthy = node == "n1"
-		})
-	}
-	if got := r.MustClaim("v", "a1", "n1"); got.Driver != "prov" || !slices.Equal(got.OtherDrivers, []string{"another", "former"}) {
-		t.Errorf("%q, others %q", got.Driver, got.OtherDrivers)
-	}
-	// Without a controller nobody knows how the driver names its node plugins.
-	for _, node := range []string{"n1", "n2"} {
-		r.Change(node, func(n *api.Node) { n.CSIControllerPlugins = nil })
-	}
-	if got := r.MustClaim("v", "a1", "n1"); len(got.OtherDrivers) != 0 {
-		t.Errorf("others %q", got.OtherDrivers)
 	}
 }

@@ -23,7 +23,7 @@ func TestPlacesAreAskedOnlyOfPluginsThatKnowThem(t *testing.T) {
 	}{
 		"required":             {false, &api.TopologyRequest{Required: at}, true, ""},
 		"both":                 {false, &api.TopologyRequest{Required: at, Preferred: at}, true, ""},
-		"preferred":            {false, &api.TopologyRequest{Preferred: at}, false, "was not told of the preferred places"},
+		"preferred":            {false, &api.TopologyRequest{Preferred: at}, false, "ignores the preferred places"},
 		"nothing":              {false, &api.TopologyRequest{Required: []*api.Topology{}}, false, ""},
 		"required of one that": {true, &api.TopologyRequest{Required: at}, false, ""},
 		"preferred by it":      {true, &api.TopologyRequest{Preferred: at}, false, ""},

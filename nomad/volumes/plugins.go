@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -52,16 +51,6 @@ func (s *Service) GetPlugin(ctx context.Context, r *api.PluginGetRequest) (*api.
 		return nil
 	})
 	return out, err
-}
-
-// RenamedPlugin records an operator override: the driver of a plugin has a new name.
-func (s *Service) RenamedPlugin(ctx context.Context, r *api.PluginRenamedRequest) (*api.WriteMeta, error) {
-	index, err := s.write(ctx, &commands.RenameDriver{PluginID: r.ID, Former: r.Former, Present: r.Present, Seen: s.state.Read().Index()})
-	if err != nil {
-		return nil, err
-	}
-	s.log.Info("an operator says that the driver of a plugin was renamed", "plugin", r.ID, "former", r.Former, "present", r.Present)
-	return &api.WriteMeta{Index: index}, nil
 }
 
 // instances lists the allocations that run the plugin, newest first.

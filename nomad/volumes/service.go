@@ -106,7 +106,6 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.VolumeSnapshotList.Handle(masked(s, s.ListSnapshots)),
 		wire.PluginList.Handle(s.ListPlugins),
 		wire.PluginGet.Handle(s.GetPlugin),
-		wire.PluginRenamed.Handle(s.RenamedPlugin),
 	}
 }
 

@@ -22,11 +22,11 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 		if old != nil && old.Provision.State != api.VolumeFailed {
 			known = old.CreateIndex
 		}
-		open, by, err := s.validated(ctx, old, spec)
+		open, err := s.validated(ctx, old, spec)
 		if err != nil {
 			return 0, err
 		}
-		c.NotValidated, c.Known, c.Providers = append(c.NotValidated, open), append(c.Known, known), append(c.Providers, by)
+		c.NotValidated, c.Known = append(c.NotValidated, open), append(c.Known, known)
 	}
 	index, err := s.write(ctx, c)
 	if err != nil {
@@ -36,31 +36,34 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 }
 
 // validated asks the plugin about a volume before it is registered, and before it is to be used in a way that the
-// plugin has not been asked about. If the plugin does not confirm it, open is the reason. by is the name of the driver
-// that has replied.
-func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open, by string, err error) {
+// plugin has not been asked about. If the plugin does not confirm it, open is the reason.
+func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
 		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old)); err != nil {
-			return "", "", err
+			return "", err
 		}
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {
-			return old.Provision.NotValidated, "", err
+			return old.Provision.NotValidated, err
 		}
 	} else if err := answered(tx, spec); err != nil {
-		return "", "", err
+		return "", err
 	}
 	if !pluginview.HasController(tx, spec.PluginID) {
-		return "", "", nil
+		return "", nil
 	}
-	out, err := s.drivers.Validate(ctx, validation(old, spec))
+	driver, err := ledger.Driver(tx, spec.PluginID)
+	if err != nil {
+		return "", err
+	}
+	out, err := s.drivers.Validate(ctx, validation(driver, old, spec))
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("validate volume %q: %w", spec.ID, err)
+		return "", fmt.Errorf("validate volume %q: %w", spec.ID, err)
 	case !out.Validated: // it may not know the volume at all
-		return cmp.Or(out.Message, "the plugin has not confirmed the capabilities"), "", nil
+		return cmp.Or(out.Message, "the plugin has not confirmed the capabilities"), nil
 	}
-	return "", out.Provider, nil
+	return "", nil
 }
 
 // answered refuses a new volume of a plugin of which no instance runs, because its existence cannot be checked.
@@ -73,11 +76,8 @@ func answered(tx *state.Txn, spec *api.VolumeSpec) error {
 		spec.ID, spec.PluginID, spec.PluginID)
 }
 
-func validation(old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRequest {
-	asked, of := &api.Volume{VolumeSpec: *spec}, ""
-	if old != nil && old.Provision.State != api.VolumeFailed {
-		of = old.Provision.Provider
-	}
+func validation(driver string, old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRequest {
+	asked := &api.Volume{VolumeSpec: *spec}
 	if old != nil {
 		asked.Provision.ExternalID, asked.Provision.Context = old.Provision.ExternalID, old.Provision.Context
 		if len(spec.Secrets) == 0 {
@@ -85,7 +85,7 @@ func validation(old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRe
 		}
 	}
 	return &api.ControllerValidateRequest{
-		ControllerCall: api.ControllerCall{PluginID: spec.PluginID, Provider: of}, ExternalID: asked.RemoteID(),
+		ControllerCall: api.ControllerCall{PluginID: spec.PluginID, Provider: driver}, ExternalID: asked.RemoteID(),
 		Capabilities: spec.RequestedCapabilities, MountOptions: spec.MountOptions, Parameters: spec.Parameters,
 		Secrets: asked.Secrets, Context: asked.DriverContext(),
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
-	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -179,10 +178,6 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 	if err := pluginview.Needs(tx, spec.PluginID, pluginview.CreateDelete); err != nil {
 		return 0, err
 	}
-	if of := ledger.Drivers(tx, spec.PluginID); len(of) > 1 {
-		return 0, fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, as while its job is changed, and nobody would know which one created the volume: ask again when there is one",
-			spec.PluginID, of[0], of[1])
-	}
 	if t := spec.RequestedTopologies; t != nil && len(commands.WithSegments(t.Required)) > 0 && !pluginview.Places(tx, spec.PluginID) {
 		return 0, fault.New(fault.Invalid, "topology_request requires places, and CSI plugin %q cannot be asked to create volumes in any (it does not announce VOLUME_ACCESSIBILITY_CONSTRAINTS): leave topology_request out, or use a plugin that can",
 			spec.PluginID)
@@ -233,36 +228,13 @@ func (s *Service) written(specs []*api.VolumeSpec, index uint64) *api.VolumeWrit
 	for _, spec := range specs {
 		if v := tx.Volume(spec.Namespace, spec.ID); v != nil {
 			out.Volumes = append(out.Volumes, detail(tx, v))
-			warnings = append(warnings, twins(tx, v)...)
 			if t := spec.RequestedTopologies; v.Provision.Created && t != nil && len(commands.WithSegments(t.Preferred)) > 0 && !pluginview.Places(tx, v.PluginID) {
-				warnings = append(warnings, fmt.Sprintf("volume %q: its plugin %q was not told of the preferred places of topology_request: it cannot be asked to create volumes in any", v.ID, v.PluginID))
+				warnings = append(warnings, fmt.Sprintf("volume %q: its plugin %q ignores the preferred places of topology_request: it cannot create volumes in a given place", v.ID, v.PluginID))
 			}
 		}
 	}
 	out.Warnings = strings.Join(warnings, "\n")
 	return out
-}
-
-// twins warns of volumes that another plugin of the same driver calls the same: volumes are identified by plugin, so
-// that two writers are kept apart only within one.
-func twins(tx *state.Txn, v *api.Volume) (warnings []string) {
-	own := pluginview.Of(tx, v.PluginID)
-	if own == nil || own.Provider == "" || v.RemoteID() == "" {
-		return nil
-	}
-	for _, id := range pluginview.IDs(tx) {
-		p := pluginview.Of(tx, id)
-		if id == v.PluginID || p == nil || p.Provider != own.Provider {
-			continue
-		}
-		for o := range tx.VolumesByExternal(id, v.RemoteID()) {
-			warnings = append(warnings, fmt.Sprintf(
-				"volume %q in namespace %q, of plugin %q, has the same external ID %q, and the driver of both plugins is %s: "+
-					"if they are one volume register both with one plugin, for nothing keeps writers of different plugins apart",
-				o.ID, o.Namespace, id, v.RemoteID(), p.Provider))
-		}
-	}
-	return warnings
 }
 
 func names(specs []*api.VolumeSpec) string {

@@ -208,30 +208,6 @@ func TestCreateOfAKnownVolumeUpdatesIt(t *testing.T) {
 	}
 }
 
-// Volumes are told apart by plugin; two plugins may be one driver.
-func TestSameVolumeOfTwoPluginsOfOneDriverIsWarnedOf(t *testing.T) {
-	r := newRig(t)
-	r.Node("n1")
-	r.Node("n2", func(n *api.Node) {
-		other, third := *n.CSINodePlugins["p"], *n.CSINodePlugins["p"]
-		third.Provider = "another"
-		n.CSINodePlugins, n.CSIControllerPlugins = map[string]*api.CSIInfo{"q": &other, "r": &third}, nil
-		other.RequiresControllerPlugin, third.RequiresControllerPlugin = false, false
-	})
-	r.Register(volumestest.Spec("v"))
-	for plugin, warned := range map[string]bool{"p": false, "q": true, "r": false} {
-		twin := volumestest.Spec("twin-" + plugin)
-		twin.PluginID, twin.ExternalID = plugin, "ext-v"
-		out, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{twin}})
-		if err != nil || strings.Contains(out.Warnings, `volume "v" in namespace "default", of plugin "p"`) != warned {
-			t.Errorf("plugin %s: %v, %q", plugin, err, out.Warnings)
-		}
-		if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: twin.ID}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestTimesAreThoseOfTheCommand(t *testing.T) {
 	r := newRig(t)
 	r.Node("n1")

@@ -10,7 +10,6 @@ import (
 var pluginRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/plugins", Serve: pluginList},
 	{Method: "GET", Pattern: "/v1/plugin/csi/:id", Serve: pluginGet},
-	{Method: "PUT", Pattern: "/v1/plugin/csi/:id/renamed", Serve: pluginRenamed},
 }
 
 func pluginList(c *endpoint.Call) (any, error) {
@@ -37,12 +36,6 @@ func pluginGet(c *endpoint.Call) (any, error) {
 		return nil, endpoint.Missing("plugin not found")
 	}
 	return viewPlugin(out.Plugin), nil
-}
-
-func pluginRenamed(c *endpoint.Call) (any, error) {
-	return endpoint.WriteEmpty(c, wire.PluginRenamed, &api.PluginRenamedRequest{
-		ID: c.ID, Former: c.Params.Get("former"), Present: c.Params.Get("present"), WriteRequest: c.Writes(),
-	})
 }
 
 // pluginView is a plugin with the jobs that run it, by namespace and id.

@@ -84,8 +84,6 @@ const (
 	BugStaleMounts Bug = "stale mounts forgotten"
 	// BugSpecLocked has the servers take the second spec of a volume for another volume.
 	BugSpecLocked Bug = "locks of one spec only"
-	// BugUnnamed has another driver give itself the name of the one that has the volumes.
-	BugUnnamed Bug = "drivers known by their plugin"
 	// BugPurged has nodes that the servers do not know, such as one that was purged, tell no mounts.
 	BugPurged Bug = "purged nodes taken for new"
 	// BugLossPolicy has the servers not know what a volume wants when its node is lost.
@@ -98,7 +96,7 @@ func Bugs() []Bug {
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
-		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked, BugUnnamed, BugPurged, BugLossPolicy,
+		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked, BugPurged, BugLossPolicy,
 	}
 }
 

@@ -96,9 +96,6 @@ func (l *line) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	if l.p.name == other {
-		return r.elsewhere()
-	}
 	if poor && strings.Contains(rpc, "publishVolume") || poor && strings.Contains(rpc, "PublishVolume") {
 		return status.Error(codes.Unimplemented, "not in this version")
 	}

@@ -71,19 +71,13 @@ func (w *World) newNode(id string, host bool) *node {
 
 // install makes a plugin's process, in the place of the one that there was; the lock is held, or nobody knows the
 // node yet.
-func (n *node) install(plugin, kind string) *process { return n.run(plugin, kind, n.w.driver) }
-
-// run is install for the driver of that name.
-func (n *node) run(plugin, kind, name string) *process {
+func (n *node) install(plugin, kind string) *process {
 	n.made++
 	conf := fake.Config{
-		Name: n.w.named(name), Storage: n.w.storage, NodeID: provider(n.id), Host: n.kernel, DataDir: "/data",
+		Storage: n.w.storage, NodeID: provider(n.id), Host: n.kernel, DataDir: "/data",
 		Attach: plugin == "attach", NoController: kind == api.CSIPluginTypeNode, NoNode: kind == api.CSIPluginTypeController,
 	}
-	if name == other {
-		conf.Storage = fake.NewStorage()
-	}
-	p := &process{n: n, id: plugin, kind: kind, alloc: fmt.Sprintf("%s.%s.%d", n.id, plugin, n.made), name: name, driver: fake.New(conf), up: true}
+	p := &process{n: n, id: plugin, kind: kind, alloc: fmt.Sprintf("%s.%s.%d", n.id, plugin, n.made), driver: fake.New(conf), up: true}
 	n.plugins = append(n.without(plugin), p)
 	return p
 }

@@ -53,7 +53,7 @@ func TestStoriesAreAboutSomething(t *testing.T) {
 		"leads no more", "wins term", "of unknown outcome", "the lease of", "the servers have no leader",
 		"fenced by provider", "fenced by lease", "assumed by operator", "assumed by policy", "mounts", "unmounts", "CreateVolume", "DeleteVolume", "ControllerExpandVolume",
 		"Reap", "Reconcile", "user: Volume.Register twin-0 of 0", "starts twin-0", "BeginExpand twin-0", "BeginDelete twin-", "Deregister twin-0", "Deregister made-0", "names the same external volume",
-		"installs the snapshot", "is destroyed", "the voters are", "an older state is restored", "Node.Purge n", "runs another driver", "is meant", "the driver is renamed", "RenameDriver",
+		"installs the snapshot", "is destroyed", "the voters are", "an older state is restored", "Node.Purge n",
 	}
 	const most = 200
 	for seed := range uint64(most) {

@@ -142,8 +142,6 @@ func told(req any) string {
 		return fmt.Sprintf(" %s by %d", r.ExternalID, r.Fence)
 	case *api.NodeWriteRequest:
 		return " " + r.NodeID
-	case *api.PluginRenamedRequest:
-		return " from " + r.Former + " to " + r.Present
 	case *api.VolumeDetachRequest:
 		return " " + r.VolumeID + r.ExternalID + " from " + r.NodeID
 	}

@@ -89,7 +89,6 @@ func (w *World) amend() {
 	for _, id := range w.lost(tx) {
 		w.forget(id)
 	}
-	w.sayRenamed(tx)
 }
 
 // spoil breaks something on a node; the lock is held.
@@ -258,4 +257,28 @@ func (w *World) server(s *server) {
 			}
 		})
 	}
+}
+
+// writeOff has an operator end a detach that fails. The operator has cut the node off by the storage's own means, and
+// waits for the end of calls that the driver works on: a later attach gives the node its path back.
+func (w *World) writeOff() {
+	var stuck []*api.VolumeAttachment
+	for a := range w.truth().Read().Attachments() {
+		if a.State != api.AttachmentUnpublishing || a.LastError == "" {
+			continue
+		}
+		w.mu.Lock()
+		works := w.busy[realID(a.ExternalID)] != nil
+		w.mu.Unlock()
+		if works {
+			return
+		}
+		stuck = append(stuck, a)
+	}
+	if len(stuck) == 0 {
+		return
+	}
+	a := stuck[w.rnd.IntN(len(stuck))]
+	r := &api.VolumeDetachRequest{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, Force: true}
+	go func() { _ = w.user(r, wire.VolumeDetach.Name, &api.VolumeDetachResponse{}) }()
 }

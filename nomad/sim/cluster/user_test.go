@@ -304,7 +304,7 @@ func (w *World) step() {
 	r := w.rnd
 	j := w.jobs[r.IntN(len(w.jobs))]
 	id := made[r.IntN(len(made))]
-	switch n := r.IntN(111); {
+	switch n := r.IntN(109); {
 	case n < 20:
 		j.wanted = !j.wanted || r.IntN(3) > 0
 		w.schedule(j, false)
@@ -334,13 +334,9 @@ func (w *World) step() {
 		w.server(w.list()[r.IntN(3)])
 	case n < 81:
 		w.share()
-	case n < 82:
-		w.estrange(w.hosts[r.IntN(len(w.hosts))])
 	case n < 83:
-		w.rename()
-	case n < 85:
 		w.purge(w.nodes[r.IntN(len(w.nodes))])
-	case n < 87:
+	case n < 85:
 		w.writeOff()
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]

@@ -96,8 +96,6 @@ type World struct {
 	placed int
 	lease  time.Duration     // of volumes without attach
 	losses map[string]string // on_node_loss by volume
-	driver string            // its name, for the volumes that are played
-	former []string          // names of before
 }
 
 // dice are thrown per place: what one place gets does not depend on when others throw.
@@ -134,7 +132,7 @@ func (l *locked) Uint64() uint64 {
 
 func newWorld(ctx context.Context, seed uint64, o Options) *World {
 	w := &World{
-		seed: seed, bug: o.Bug, driver: driverName, root: ctx, began: time.Now(),
+		seed: seed, bug: o.Bug, root: ctx, began: time.Now(),
 		dice: dice{seed: seed * 0x9e3779b97f4a7c15, n: map[string]uint64{}},
 		rnd:  rand.New(&locked{src: rand.NewPCG(seed, 11)}),
 		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, disowned: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},

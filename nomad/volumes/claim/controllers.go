@@ -26,8 +26,8 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 	told := false
 	for n := range nodes {
 		node, controller := n.CSINodePlugins[plugin], n.CSIControllerPlugins[plugin]
-		c.Service = c.Service || node != nil && node.RequiresControllerPlugin
-		if controller == nil {
+		c.Service = c.Service || node != nil && node.OwnedBy == "" && node.RequiresControllerPlugin
+		if controller == nil || controller.OwnedBy != "" {
 			continue
 		}
 		c.Service = c.Service || controller.RequiresControllerPlugin

@@ -17,9 +17,10 @@ func Unserved(n *api.Node, plugin string) string {
 	return ""
 }
 
-// ProviderNode is the provider's name of the node, or "" while the plugin has not reported it.
+// ProviderNode is the provider's name of the node, or "" while the plugin has not reported it. The name that a driver
+// reports to which the plugin id does not belong is not used.
 func ProviderNode(n *api.Node, plugin string) string {
-	if i := n.CSINodePlugins[plugin]; i != nil && i.NodeInfo != nil {
+	if i := n.CSINodePlugins[plugin]; i != nil && i.NodeInfo != nil && i.OwnedBy == "" {
 		return i.NodeInfo.ID
 	}
 	return ""

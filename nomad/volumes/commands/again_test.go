@@ -342,30 +342,7 @@ func ofClaims() (list []again) {
 			b.must(b.attached(func(*commands.Attached) {}))
 			return &commands.UndoAttach{Row: &row, Seen: b.index()}
 		}, func(b *bed) { b.must(b.attached(func(*commands.Attached) {})) }},
-		again{"a driver that was renamed", func(b *bed) fsm.Command {
-			b.driver("one")
-			b.register("v", "x")
-			b.driver("two")
-			return &commands.RenameDriver{PluginID: "p", Former: "one", Present: "two", Seen: b.index()}
-		}, func(b *bed) { // the former one comes, has another volume, and goes
-			b.driver("one")
-			b.register("w", "y")
-			b.driver("two")
-		}},
 	)
-}
-
-// driver has the controller of p be that driver, for servers that tell drivers apart.
-func (b *bed) driver(name string) {
-	b.t.Helper()
-	b.edit(func(tx *state.Txn) error {
-		n := *tx.Node("n1")
-		c := *n.CSIControllerPlugins["p"]
-		c.Provider = name
-		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": &c}
-		tx.PutNode(&n)
-		return nil
-	})
 }
 
 // mounted notes that n1 may still have "x" mounted since then.

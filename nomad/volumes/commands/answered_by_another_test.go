@@ -108,24 +108,3 @@ func TestTwoCreationsDoNotGetOneVolume(t *testing.T) {
 		t.Errorf("the second is %+v", p)
 	}
 }
-
-// A deletion that the former driver may be at work on is neither confirmed for another one nor given back.
-func TestDeletionThatADriverMayHaveBegunWaitsForThatOne(t *testing.T) {
-	for uncertain, want := range map[bool]api.VolumeState{true: api.VolumeDeleting, false: api.VolumeAvailable} {
-		b := newBed(t)
-		b.driver("former")
-		b.register("v", "x")
-		b.must(b.delete("v"))
-		b.edit(func(tx *state.Txn) error {
-			v := *tx.Volume("default", "v")
-			v.Provision.Uncertain = uncertain
-			tx.PutVolume(&v)
-			return nil
-		})
-		b.driver("another")
-		_, err := b.do(&commands.ConfirmDelete{Namespace: "default", ID: "v", Intent: b.volume("v").Provision.Intent, Kept: "kept"})
-		if got := b.volume("v").Provision.State; got != want || (err != nil) != uncertain {
-			t.Errorf("uncertain %t: the volume is %s, the error is %v", uncertain, got, err)
-		}
-	}
-}

@@ -111,18 +111,9 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 		return nil, ledger.PublishNeedless(tx, i)
 	case c.Published:
 		ledger.LiftLimit(tx, c.PluginID, c.NodeID)
-		if err := ledger.PublishDone(tx, i, c.PublishContext); err != nil {
-			return nil, err
-		}
-		ledger.AnsweredBy(tx, i, c.Provider)
-		return nil, nil
+		return nil, ledger.PublishDone(tx, i, c.PublishContext)
 	}
 	return nil, ledger.UnpublishDone(tx, i)
-}
-
-// Apply takes over what the former name has.
-func (c *RenameDriver) Apply(tx *state.Txn) (any, error) {
-	return nil, ledger.Renamed(tx, c.PluginID, c.Former, c.Present, c.Seen)
 }
 
 // Apply intends the detach.

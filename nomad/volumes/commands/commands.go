@@ -15,9 +15,6 @@ type Register struct {
 	// NotValidated holds for each of Specs why its driver has not confirmed the capabilities; empty where it has, or
 	// need not. Without any, what is known of the volumes stays.
 	NotValidated []string `msg:",omitempty"`
-	// Providers is for each of Specs the name of the driver that was asked about it and has answered; empty where that is
-	// not known.
-	Providers []string `msg:",omitempty"`
 	// Known is for each of Specs the CreateIndex of the volume whose driver need not be asked about all of it; 0 for
 	// a new one.
 	Known []uint64 `msg:",omitempty"`
@@ -48,8 +45,6 @@ type Provisioned struct {
 	CapacityBytes int64             `msg:",omitempty"`
 	Context       map[string]string `msg:",omitempty"`
 	Topologies    []*api.Topology   `msg:",omitempty"`
-	// Provider is the name of the driver that has answered.
-	Provider string `msg:",omitempty"`
 }
 
 // Deregister forgets a volume without asking its provider. Claims that are still being given back
@@ -168,9 +163,7 @@ type Attached struct {
 	// be detached.
 	NotCalled      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	// Provider is the name of the driver that has attached the volume; empty where its host does not report it.
-	Provider string `msg:",omitempty"`
-	Reason   string `msg:",omitempty"`
+	Reason         string            `msg:",omitempty"`
 	// Refused is the error class of a reply that ends a publish: the driver would reply the same again.
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`
@@ -179,15 +172,6 @@ type Attached struct {
 	Prepare bool `msg:",omitempty"`
 	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 means no news of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
-}
-
-// RenameDriver is an operator override: the driver of a plugin has a new name and is the same driver.
-type RenameDriver struct {
-	PluginID string `msg:",omitempty"`
-	Former   string `msg:",omitempty"`
-	Present  string `msg:",omitempty"`
-	// Seen is the index of the state that the operator's word is about: what came after it is not meant.
-	Seen uint64 `msg:",omitempty"`
 }
 
 // UndoAttach detaches a volume that the driver may have attached after its row was removed. Row is that row, with the
@@ -282,7 +266,6 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &GiveUpSnapshot{} },
 		func() fsm.Command { return &Attached{} },
 		func() fsm.Command { return &UndoAttach{} },
-		func() fsm.Command { return &RenameDriver{} },
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
 		func() fsm.Command { return &EndHold{} },
@@ -338,9 +321,6 @@ func (*Attached) Kind() fsm.Kind { return fsm.KindAttachmentResult }
 
 // Kind implements [fsm.Command].
 func (*UndoAttach) Kind() fsm.Kind { return fsm.KindAttachmentUndo }
-
-// Kind implements [fsm.Command].
-func (*RenameDriver) Kind() fsm.Kind { return fsm.KindDriverRename }
 
 // Kind implements [fsm.Command].
 func (*Reconcile) Kind() fsm.Kind { return fsm.KindVolumeClaimsReconcile }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,7 +28,11 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index(), Provider: ledger.Provider(tx, spec.PluginID)}
+	driver, err := ledger.Driver(tx, spec.PluginID)
+	if err != nil {
+		return nil, err
+	}
+	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index(), Provider: driver}
 	old := tx.Volume(spec.Namespace, spec.ID)
 	switch {
 	case old == nil || old.Provision.State == api.VolumeFailed && !mayExist(old):
@@ -68,12 +71,6 @@ func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
 		if err := ledger.Gather(tx, spec.PluginID, spec.CloneID).Deleting(); err != nil {
 			return fmt.Errorf("clone of %q: %w", spec.CloneID, err)
 		}
-		for v := range tx.VolumesByExternal(spec.PluginID, spec.CloneID) {
-			if now := ledger.Foreign(tx, spec.PluginID, v.Provision.Provider); now != "" {
-				return fault.New(fault.Conflict, "clone of %q: volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by that id: run the former again",
-					spec.CloneID, v.ID, v.Provision.Provider, spec.PluginID, now)
-			}
-		}
 	}
 	if spec.SnapshotID != "" && tx.SnapshotIntent(spec.PluginID, spec.SnapshotID, true) != nil {
 		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted; `%s` forgets that", spec.ID, spec.SnapshotID,
@@ -100,7 +97,7 @@ func joined(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) uint64 {
 // afterEarlier lets a creation follow one of the same row that may have had its effect. One that is under way keeps
 // its intent, so that its reply still counts.
 func afterEarlier(p *api.VolumeProvision, old *api.Volume, spec *api.VolumeSpec) {
-	p.Uncertain, p.Replaces, p.Provider = old.Provision.Uncertain, old.Provision.Replaces, old.Provision.Provider
+	p.Uncertain, p.Replaces = old.Provision.Uncertain, old.Provision.Replaces
 	if old.Provision.State == api.VolumeCreating {
 		p.Intent = old.Provision.Intent
 	}
@@ -155,7 +152,7 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 		c.made(tx, v)
 		return nil, nil
 	case c.Answer.leftNothing() && deleting:
-		tx.DeleteVolume(v.Namespace, v.ID)
+		remove(tx, v)
 		return nil, nil
 	case c.Answer.Final:
 		p.State, p.IntentSecrets = api.VolumeFailed, nil
@@ -190,7 +187,7 @@ func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	old := *v
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
-	p.Created, p.Provider = true, cmp.Or(p.Provider, c.Provider, ledger.Provider(tx, v.PluginID))
+	p.Created = true
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable
 	}
@@ -221,11 +218,11 @@ func (c *Provisioned) earlier(tx *state.Txn, v *api.Volume) {
 // undone continues once nothing is left of the creation that is replaced, or what is left is not ours to delete.
 func undone(tx *state.Txn, v *api.Volume, reason string) {
 	if v.Provision.State == api.VolumeDeleting {
-		tx.DeleteVolume(v.Namespace, v.ID)
+		remove(tx, v)
 		return
 	}
 	p := &v.Provision
-	p.Replaces, p.Intent, p.Uncertain, p.LastError, p.Provider = nil, tx.Index(), false, reason, ledger.Provider(tx, v.PluginID)
+	p.Replaces, p.Intent, p.Uncertain, p.LastError = nil, tx.Index(), false, reason
 	put(tx, v)
 }
 

@@ -41,7 +41,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	}
 	ledger.Orphan(tx, v)
 	ledger.LeavePolicy(tx, v)
-	tx.DeleteVolume(c.Namespace, c.ID)
+	remove(tx, v)
 	if v.Provision.ExternalID == "" {
 		return nil, nil
 	}
@@ -86,7 +86,7 @@ func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 	case later(c.Seen, old.CreateIndex, p.Intent, p.Began):
 		return nil, changed(c.ID)
 	case p.State == api.VolumeFailed && !mayExist(old):
-		tx.DeleteVolume(c.Namespace, c.ID)
+		remove(tx, old)
 		return uint64(0), nil
 	case p.ExternalID != "":
 		if err := ledger.MayDelete(tx, old); err != nil {
@@ -144,16 +144,6 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "volume %q: the driver's id of what is to be deleted is not known yet", c.ID)
 	}
 	err = ledger.MayDelete(tx, target)
-	now := ledger.Foreign(tx, target.PluginID, target.Provision.Provider)
-	switch {
-	case now == "":
-	case p.Replaces != nil: // not forgotten: the former one deletes it
-		err = fault.New(fault.Unavailable, "volume %q: what an earlier creation made (%s) is of driver %q, and CSI plugin %q is driver %q now: run the former again, or `%s` forgets it",
-			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, commandtext.Forget(v.Namespace, v.ID))
-	case p.Uncertain: // not given back: the former one may be at work on it
-		err = fault.New(fault.Unavailable, "volume %q: driver %q may be deleting it, and CSI plugin %q is driver %q now: run the former again, `%s` if it was renamed, or `%s` forgets it",
-			v.ID, target.Provision.Provider, target.PluginID, now, commandtext.Renamed(target.PluginID, target.Provision.Provider, now), commandtext.Forget(v.Namespace, v.ID))
-	}
 	switch {
 	case errors.Is(err, fault.Unavailable):
 		return nil, err
@@ -212,7 +202,7 @@ func (c *EndDelete) Apply(tx *state.Txn) (any, error) {
 		return nil, nil
 	case gone && p.State == api.VolumeDeleting:
 		ledger.Orphan(tx, v)
-		tx.DeleteVolume(v.Namespace, v.ID)
+		remove(tx, v)
 		return nil, nil
 	case kept && p.Replaces != nil:
 		p.State = api.VolumeFailed

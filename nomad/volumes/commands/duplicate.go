@@ -8,14 +8,13 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
-	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // Twin is a volume of another plugin that has the same driver, and the same id at it: by the CSI specification one driver
 // has one volume of an id, and users of different plugins do not exclude each other. It is nil where both may be written
 // by all at once, or where one of the drivers is not known.
 func Twin(tx *state.Txn, v *api.Volume, external string) *api.Volume {
-	driver := cmp.Or(v.Provision.Provider, ledger.Provider(tx, v.PluginID))
+	driver := v.Provision.Provider
 	if driver == "" || external == "" {
 		return nil
 	}

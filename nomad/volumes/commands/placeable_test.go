@@ -58,7 +58,10 @@ func TestSystemJobsAreLookedAtWhenTheirVolumeComesToOtherNodes(t *testing.T) {
 		want   int
 	}{
 		"another topology": {[]func(*api.VolumeSpec){in("a")}, func(b *bed) { anew(b, in("b")) }, 1},
-		"another plugin":   {nil, func(b *bed) { anew(b, func(s *api.VolumeSpec) { s.PluginID = "q" }) }, 1},
+		"another plugin": {nil, func(b *bed) {
+			b.twoPlugins("d", "e")
+			anew(b, of("q"))
+		}, 1},
 		"a first topology": {nil, func(b *bed) { b.register("v", "x", in("a")) }, 1},
 		"another spec's topology": {nil, func(b *bed) {
 			b.register("w", "x")

@@ -27,9 +27,6 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 			next.Provision.NotValidated = c.NotValidated[i]
 		}
 		old := tx.Volume(spec.Namespace, spec.ID)
-		if i < len(c.Providers) && c.Providers[i] != "" && (old == nil || next.Provision.Provider == "") { // rather than who else is there
-			next.Provision.Provider = c.Providers[i]
-		}
 		if err := noTwin(tx, old, next); err != nil {
 			return nil, err
 		}
@@ -56,7 +53,11 @@ func registered(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID, Provider: ledger.Provider(tx, spec.PluginID)}
+	driver, err := ledger.Driver(tx, spec.PluginID)
+	if err != nil {
+		return nil, err
+	}
+	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID, Provider: driver}
 	if spec.ExternalID == "" {
 		v.Provision.ExternalID = spec.ID
 	}
@@ -97,9 +98,22 @@ func fresh(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 	return &api.Volume{VolumeSpec: *spec, CreateTime: tx.Now().UnixNano()}, nil
 }
 
+// put stores the volume. The first volume of a plugin id makes its driver the owner of the id.
 func put(tx *state.Txn, v *api.Volume) {
+	if old := tx.Volume(v.Namespace, v.ID); old != nil && old.PluginID != v.PluginID {
+		remove(tx, old)
+	}
+	owner := ledger.Owner(tx, v.PluginID)
 	v.ModifyTime = tx.Now().UnixNano()
 	tx.PutVolume(v)
+	ledger.OwnerChanged(tx, v.PluginID, owner)
+}
+
+// remove deletes the volume. Its plugin id is free again when it was the last one.
+func remove(tx *state.Txn, v *api.Volume) {
+	owner := ledger.Owner(tx, v.PluginID)
+	tx.DeleteVolume(v.Namespace, v.ID)
+	ledger.OwnerChanged(tx, v.PluginID, owner)
 }
 
 // unfinished returns why the row of a volume stands for something that its provider may have or may lose, and how that

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"maps"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -26,7 +25,7 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 		if err := ledger.NotCopied(tx, c.Intent.PluginID, "snapshot", c.Intent.Name, func(s *api.VolumeSpec) string { return s.SnapshotID }); err != nil {
 			return nil, err
 		}
-		return c.remove(tx), nil
+		return c.remove(tx)
 	}
 	if err := ledger.Gather(tx, c.Intent.PluginID, c.Intent.ExternalID).Deleting(); err != nil {
 		return nil, err
@@ -34,8 +33,12 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, false)
 	switch {
 	case old == nil:
+		driver, err := ledger.Driver(tx, c.Intent.PluginID)
+		if err != nil {
+			return nil, err
+		}
 		next := *c.Intent
-		next.Since, next.Provider = tx.Now().UnixNano(), providerOf(tx, c.Intent)
+		next.Since, next.Provider = tx.Now().UnixNano(), driver
 		tx.PutSnapshotIntent(&next)
 		return tx.Index(), nil
 	case old.Unwanted && old.ExternalID == c.Intent.ExternalID:
@@ -53,21 +56,16 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	return old.Operation(), nil
 }
 
-// providerOf is the driver of a snapshot to be made: that of its source.
-func providerOf(tx *state.Txn, i *api.SnapshotIntent) string {
-	now := ledger.Provider(tx, i.PluginID)
-	if v := tx.Volume(i.Namespace, i.VolumeID); v != nil {
-		return cmp.Or(v.Provision.Provider, now)
-	}
-	return now
-}
-
 // remove intends a deletion. If the leader had intended it already, it becomes the user's, who gets the driver's
 // refusal; other secrets count from the next call on.
-func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
+func (c *IntendSnapshot) remove(tx *state.Txn) (any, error) {
 	next := *c.Intent
-	next.Provider = ledger.Provider(tx, next.PluginID)
-	if old := tx.SnapshotIntent(next.PluginID, next.Name, true); old != nil {
+	driver, err := ledger.Driver(tx, next.PluginID)
+	next.Provider = driver
+	switch old := tx.SnapshotIntent(next.PluginID, next.Name, true); {
+	case old == nil && err != nil:
+		return nil, err
+	case old != nil:
 		next = *old
 		next.Unwanted, next.Forgotten = false, false
 		if len(c.Intent.Secrets) > 0 {
@@ -80,7 +78,7 @@ func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 		tx.PutSnapshotIntent(&unwanted)
 	}
 	tx.PutSnapshotIntent(&next)
-	return tx.SnapshotIntent(next.PluginID, next.Name, true).Operation()
+	return tx.SnapshotIntent(next.PluginID, next.Name, true).Operation(), nil
 }
 
 // Apply returns the intents that are forgotten, or the one that continues until what it made is found.

@@ -163,8 +163,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(14)
-	var zb0001Mask uint16 /* 14 bits */
+	zb0001Len := uint32(13)
+	var zb0001Mask uint16 /* 13 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -194,33 +194,29 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Provider == "" {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Reason == "" {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.Refused == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.NextRetry == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Attempts == 0 {
+	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Prepare == false {
-		zb0001Len--
-		zb0001Mask |= 0x1000
-	}
 	if z.LimitExpiry == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x2000
+		zb0001Mask |= 0x1000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -267,36 +263,31 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
-		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.LimitExpiry)
@@ -395,12 +386,6 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.PublishContext[za0001] = za0002
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		case "Reason":
 			z.Reason, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -458,7 +443,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 9 + msgp.StringPrefixSize + len(z.Provider) + 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
+	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 
@@ -2002,8 +1987,8 @@ func (z *NodeExpanded) Msgsize() (s int) {
 func (z *Provisioned) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -2020,10 +2005,6 @@ func (z *Provisioned) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Topologies == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10
-	}
-	if z.Provider == "" {
-		zb0001Len--
-		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2071,11 +2052,6 @@ func (z *Provisioned) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
-		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
 		}
 	}
 	return
@@ -2187,12 +2163,6 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2222,7 +2192,6 @@ func (z *Provisioned) Msgsize() (s int) {
 			s += z.Topologies[za0003].Msgsize()
 		}
 	}
-	s += 9 + msgp.StringPrefixSize + len(z.Provider)
 	return
 }
 
@@ -2279,8 +2248,8 @@ func (z Reconcile) Msgsize() (s int) {
 func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Specs == nil {
 		zb0001Len--
@@ -2290,13 +2259,9 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Providers == nil {
-		zb0001Len--
-		zb0001Mask |= 0x4
-	}
 	if z.Known == nil {
 		zb0001Len--
-		zb0001Mask |= 0x8
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2328,19 +2293,11 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Providers"
-			o = append(o, 0xa9, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x73)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Providers)))
-			for za0003 := range z.Providers {
-				o = msgp.AppendString(o, z.Providers[za0003])
-			}
-		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Known"
 			o = append(o, 0xa5, 0x4b, 0x6e, 0x6f, 0x77, 0x6e)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Known)))
-			for za0004 := range z.Known {
-				o = msgp.AppendUint64(o, z.Known[za0004])
+			for za0003 := range z.Known {
+				o = msgp.AppendUint64(o, z.Known[za0003])
 			}
 		}
 	}
@@ -2426,49 +2383,26 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
-		case "Providers":
+		case "Known":
 			var zb0004 uint32
 			zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Providers")
+				err = msgp.WrapError(err, "Known")
 				return
 			}
 			if zb0004 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Providers) >= int(zb0004) {
-				z.Providers = z.Providers[:zb0004]
+			if cap(z.Known) >= int(zb0004) {
+				z.Known = z.Known[:zb0004]
 			} else {
-				z.Providers = make([]string, zb0004)
+				z.Known = make([]uint64, zb0004)
 			}
-			for za0003 := range z.Providers {
-				z.Providers[za0003], bts, err = msgp.ReadStringBytes(bts)
+			for za0003 := range z.Known {
+				z.Known[za0003], bts, err = msgp.ReadUint64Bytes(bts)
 				if err != nil {
-					err = msgp.WrapError(err, "Providers", za0003)
-					return
-				}
-			}
-		case "Known":
-			var zb0005 uint32
-			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Known")
-				return
-			}
-			if zb0005 > z3285830elimitArrays {
-				err = msgp.ErrLimitExceeded
-				return
-			}
-			if cap(z.Known) >= int(zb0005) {
-				z.Known = z.Known[:zb0005]
-			} else {
-				z.Known = make([]uint64, zb0005)
-			}
-			for za0004 := range z.Known {
-				z.Known[za0004], bts, err = msgp.ReadUint64Bytes(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "Known", za0004)
+					err = msgp.WrapError(err, "Known", za0003)
 					return
 				}
 			}
@@ -2498,127 +2432,7 @@ func (z *Register) Msgsize() (s int) {
 	for za0002 := range z.NotValidated {
 		s += msgp.StringPrefixSize + len(z.NotValidated[za0002])
 	}
-	s += 10 + msgp.ArrayHeaderSize
-	for za0003 := range z.Providers {
-		s += msgp.StringPrefixSize + len(z.Providers[za0003])
-	}
 	s += 6 + msgp.ArrayHeaderSize + (len(z.Known) * msgp.Uint64Size)
-	return
-}
-
-// MarshalMsg implements msgp.Marshaler
-func (z *RenameDriver) MarshalMsg(b []byte) (o []byte, err error) {
-	o = msgp.Require(b, z.Msgsize())
-	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
-	_ = zb0001Mask
-	if z.PluginID == "" {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
-	if z.Former == "" {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
-	if z.Present == "" {
-		zb0001Len--
-		zb0001Mask |= 0x4
-	}
-	if z.Seen == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x8
-	}
-	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
-
-	// skip if no fields are to be emitted
-	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "PluginID"
-			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
-			o = msgp.AppendString(o, z.PluginID)
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Former"
-			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Former)
-		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Present"
-			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x73, 0x65, 0x6e, 0x74)
-			o = msgp.AppendString(o, z.Present)
-		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
-			// string "Seen"
-			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
-			o = msgp.AppendUint64(o, z.Seen)
-		}
-	}
-	return
-}
-
-// UnmarshalMsg implements msgp.Unmarshaler
-func (z *RenameDriver) UnmarshalMsg(bts []byte) (o []byte, err error) {
-	var field []byte
-	_ = field
-	var zb0001 uint32
-	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
-	if err != nil {
-		err = msgp.WrapError(err)
-		return
-	}
-	if zb0001 > z3285830elimitMaps {
-		err = msgp.ErrLimitExceeded
-		return
-	}
-	for zb0001 > 0 {
-		zb0001--
-		field, bts, err = msgp.ReadMapKeyZC(bts)
-		if err != nil {
-			err = msgp.WrapError(err)
-			return
-		}
-		switch msgp.UnsafeString(field) {
-		case "PluginID":
-			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "PluginID")
-				return
-			}
-		case "Former":
-			z.Former, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Former")
-				return
-			}
-		case "Present":
-			z.Present, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Present")
-				return
-			}
-		case "Seen":
-			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Seen")
-				return
-			}
-		default:
-			bts, err = msgp.Skip(bts)
-			if err != nil {
-				err = msgp.WrapError(err)
-				return
-			}
-		}
-	}
-	o = bts
-	return
-}
-
-// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *RenameDriver) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 7 + msgp.StringPrefixSize + len(z.Former) + 8 + msgp.StringPrefixSize + len(z.Present) + 5 + msgp.Uint64Size
 	return
 }
 

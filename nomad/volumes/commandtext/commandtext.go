@@ -26,11 +26,6 @@ func DetachExternal(plugin, external, node string) string {
 	return "nomad volume detach -force -plugin " + word(plugin) + " -external-id " + word(external) + " " + word(node)
 }
 
-// Renamed returns the command that asserts that a plugin's driver has a new name and is the same driver.
-func Renamed(plugin, former, present string) string {
-	return "nomad plugin renamed " + word(plugin) + " " + word(former) + " " + word(present)
-}
-
 // PurgeNode returns the command that forgets a node that is permanently lost.
 func PurgeNode(node string) string {
 	return "nomad operator api -X PUT /v1/node/" + word(node) + "/purge"

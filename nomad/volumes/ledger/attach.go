@@ -186,22 +186,6 @@ func Prepare(tx *state.Txn, i Intent) error {
 	if next.ProviderNodeID = ProviderNode(tx, i.PluginID, i.NodeID); next.ProviderNodeID == "" {
 		return fault.New(fault.Unavailable, "node %s does not report CSI plugin %q", i.NodeID, i.PluginID)
 	}
-	if next.Provider == "" && !next.Called {
-		next.Provider = Provider(tx, i.PluginID)
-	}
 	tx.PutAttachment(&next)
 	return nil
-}
-
-// AnsweredBy records which driver has attached the volume, where that was not known, and whose volume it is by that. One that
-// was known is the one that has answered.
-func AnsweredBy(tx *state.Txn, i Intent, driver string) {
-	if a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID); a != nil && a.Provider != "" {
-		driver = a.Provider
-	} else if a != nil && driver != "" {
-		next := *a
-		next.Provider = driver
-		tx.PutAttachment(&next)
-	}
-	Learn(tx, i.PluginID, i.ExternalID, driver)
 }

@@ -73,10 +73,6 @@ func MayDelete(tx *state.Txn, v *api.Volume) error {
 	if err := ExternalOf(tx, v).onlyOf(tx, v); err != nil {
 		return err
 	}
-	if made, now := v.Provision.Provider, Foreign(tx, v.PluginID, v.Provision.Provider); now != "" {
-		return fault.New(fault.Conflict, "volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by the id %q: run the former again, `%s` if it was renamed, or `%s` forgets the volume",
-			v.ID, made, v.PluginID, now, v.RemoteID(), commandtext.Renamed(v.PluginID, made, now), commandtext.Deregister(v.Namespace, v.ID))
-	}
 	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
 }
 

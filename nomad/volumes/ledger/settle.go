@@ -139,31 +139,23 @@ func fresh[T any](before, after []*T) (rows []*T) {
 // call ([Prepare]), so that an attachment without a call needs no controller to undo.
 func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *api.VolumeAttachment {
 	next := *a
-	of := ""
 	for _, c := range claims {
 		v := SpecOf(tx, c)
 		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {
 			continue
 		}
-		of = v.Provision.Provider
 		next.Context = v.DriverContext()
 		next.ReadOnly = a.AccessMode.ReadOnly() && readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}
-	next.Provider = cmp.Or(of, Provider(tx, a.PluginID))
-	if controllers(tx, a.PluginID).Detach && !Missing(tx, a.PluginID, next.Provider) && (next.Provider != "" || !several(tx, a.PluginID)) {
+	next.Provider = Owner(tx, a.PluginID)
+	if controllers(tx, a.PluginID).Detach {
 		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
 	}
 	if left := tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID); left != nil { // it may be attached already
 		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
 	}
 	return &next
-}
-
-// several reports whether the plugin has healthy controllers of several drivers. Then no driver is called to attach a
-// volume whose driver is unknown.
-func several(tx *state.Txn, plugin string) bool {
-	return len(Drivers(tx, plugin)) > 1
 }
 
 // readerOnly reports whether no user may ever write the volume by this spec, so that attaching it read-only blocks no

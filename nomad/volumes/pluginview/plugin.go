@@ -58,7 +58,7 @@ func seen(p *api.Plugin, create, modify uint64) {
 
 // describe copies what an instance reports about the plugin.
 func describe(p *api.Plugin, i *api.CSIInfo) {
-	if i.Provider != "" {
+	if i.Provider != "" && i.OwnedBy == "" {
 		p.Provider, p.Version = i.Provider, i.ProviderVersion
 	}
 	if at := i.UpdateTime.UnixNano(); !i.UpdateTime.IsZero() {

@@ -3,246 +3,141 @@ package reconciler_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
-
-	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
-// becomes has the controller of n1 be that of another driver.
-func (r *rig) becomes(driver string) {
+// becomes has the instances of a node run a driver.
+func (r *rig) becomes(node, driver string) {
 	r.T.Helper()
-	r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = driver })
-}
-
-// becomesWhileAsked has the driver be another one by the time that it answers a method, once.
-func (r *rig) becomesWhileAsked(n *volumestest.Node, method string) {
-	var once sync.Once
-	n.On(method, func(context.Context, any) error {
-		once.Do(func() { r.becomes("another") })
-		return nil
+	r.Change(node, func(n *api.Node) {
+		for _, i := range []*api.CSIInfo{n.CSIControllerPlugins["p"], n.CSINodePlugins["p"]} {
+			i.Provider, i.OwnedBy, i.Healthy, i.HealthDescription = driver, "", true, "healthy"
+		}
 	})
 }
 
-func grown(id string) *api.VolumeSpec {
-	v := volumestest.Spec(id)
-	v.RequestedCapacityMin = 1000
-	return v
-}
-
-// Another driver may have another volume by that id, and would grow that.
-func TestAnotherDriverDoesNotExpand(t *testing.T) {
-	t.Parallel()
-	expand := func(r *rig) error {
-		_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{grown("v")}})
-		return err
+// instances returns the health of both instances of a node, as plugin status shows it.
+func (r *rig) instances(node string) (healthy bool, reason string) {
+	r.T.Helper()
+	out, err := r.Service.GetPlugin(r.Context(), &api.PluginGetRequest{ID: "p"})
+	if err != nil {
+		r.T.Fatal(err)
 	}
-	start := func(t *testing.T) (*rig, *volumestest.Node) {
-		r := newRig(t, forAnAnswer)
-		n := r.Node("n1")
-		r.Register(volumestest.Spec("v"))
-		n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, CapacityBytes: 5000, By: "a test"})
-		return r, n
+	c, n := out.Plugin.Controllers[node], out.Plugin.Nodes[node]
+	if c.Healthy != n.Healthy || c.HealthDescription != n.HealthDescription {
+		r.T.Fatalf("the controller is %+v, the node plugin %+v", c, n)
 	}
-	t.Run("it is not asked", func(t *testing.T) {
-		t.Parallel()
-		r, n := start(t)
-		r.becomes("another")
-		wants(t, expand(r), fault.Conflict, `is driver "another" now`, `"prov"`)
-		if n.Count("Controller.Expand")+n.Count("Controller.Verify") > 0 {
-			t.Errorf("it is asked to %v", n.Calls())
-		}
-		r.becomes("prov")
-		if err := expand(r); err != nil || r.Get("v").Capacity != 1000 {
-			t.Errorf("the driver itself: %d, %v", r.Get("v").Capacity, err)
-		}
-	})
-	t.Run("it is not believed", func(t *testing.T) {
-		t.Parallel()
-		r, n := start(t)
-		r.becomesWhileAsked(n, "Controller.Expand")
-		wants(t, expand(r), fault.Conflict, `is driver "another" now`)
-		if c := r.Get("v").Capacity; c != 0 {
-			t.Errorf("the volume has %d bytes", c)
-		}
-	})
+	return c.Healthy, c.HealthDescription
 }
 
-func TestAnotherDriverIsNotAskedForSnapshots(t *testing.T) {
+// Two drivers may have different volumes by one id: while volumes of one are registered, the other gets no call.
+func TestInstanceOfAnotherDriverIsUnhealthyWhileVolumesAreRegistered(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T) (*rig, *volumestest.Node) {
-		r := newRig(t, forAnAnswer)
-		n := r.Node("n1")
-		r.Register(volumestest.Spec("v"))
-		return r, n
-	}
-	t.Run("it is not asked", func(t *testing.T) {
-		t.Parallel()
-		r, n := start(t)
-		r.becomes("another")
-		_, err := r.Snapshot("s")
-		wants(t, err, fault.Conflict, `is driver "another" now`)
-		if n.Count("Controller.Snapshot") > 0 || r.Intents() > 0 {
-			t.Errorf("%d intents, and it is asked to %v", r.Intents(), n.Calls())
-		}
-	})
-	t.Run("it is not believed", func(t *testing.T) {
-		t.Parallel()
-		r, n := start(t)
-		r.becomesWhileAsked(n, "Controller.Snapshot")
-		_, err := r.Snapshot("s")
-		wants(t, err, fault.Conflict, `is driver "another" now`)
-		if n.Count("Controller.SnapshotDelete") > 0 {
-			t.Error("the other driver deletes")
-		}
-		r.becomes("prov") // which may have cut it
-		n.Await(t, "Controller.SnapshotDelete")
-	})
-	t.Run("it does not delete", func(t *testing.T) {
-		t.Parallel()
-		r, n := start(t)
-		var once sync.Once
-		n.On("Controller.SnapshotDelete", func(context.Context, any) error {
-			once.Do(func() { r.becomes("another") })
-			return volumestest.Says("Controller.SnapshotDelete", codes.Unavailable, "later")
-		})
-		_, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{PluginID: "p", ID: "snap-1"})
-		wants(t, err, fault.Conflict, `is driver "another" now`)
-		if c := n.Count("Controller.SnapshotDelete"); c != 1 {
-			t.Errorf("%d calls, of which the other driver got all but one", c)
-		}
-	})
-}
-
-// What one driver was asked to create is not looked for, nor deleted, at another one: it may have a volume by that name.
-func TestAnotherDriverUndoesNoCreation(t *testing.T) {
-	t.Parallel()
-	for name, undo := range map[string]func(*rig) error{
-		"deleted": func(r *rig) error { return r.Delete("v") },
-		"replaced": func(r *rig) error {
-			other := volumestest.Made("v")
-			other.RequestedCapacityMin = 200
-			return r.Create(other)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, other := range []string{"n1", "n2"} { // one of them has the first choice of calls about the volume
+		t.Run(other, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			n := r.Node("n1")
-			n.Says("Controller.Create", codes.Unknown, "no idea")
-			if err := r.Create(volumestest.Made("v")); err == nil {
-				t.Fatal("it is created")
+			r := newRig(t, forAnAnswer)
+			r.Node("n1")
+			r.Node("n2")
+			r.Node("n3", volumestest.NodeOnly)
+			r.Register(volumestest.Spec("v"))
+			r.becomes(other, "another")
+			if healthy, why := r.instances(other); healthy || !strings.Contains(why, `plugin id "p" belongs to driver "prov"`) || !strings.Contains(why, `driver "another"`) {
+				t.Errorf("healthy %v: %s", healthy, why)
 			}
-			r.Eventually("it has failed", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.State == api.VolumeFailed })
-			n.On("Controller.Create", nil)
-			before := len(n.Calls())
-			r.becomes("another")
-			if err := undo(r); err == nil || !strings.Contains(err.Error(), `is driver "another" now`) {
-				t.Errorf("the user is told %v", err)
+			if why := claim.Unserved(r.State.Read().Node(other), "p"); why == "" {
+				t.Error("a claim may be placed on its node")
 			}
-			if calls := n.Calls()[before:]; len(calls) > 0 {
-				t.Fatalf("the other driver is asked to %v", calls)
+			before := len(r.Nodes.Of(other).Calls())
+			r.MustPlace(volumestest.Alloc("a1", "n3", "v", writer))
+			r.MustClaim("v", "a1", "n3")
+			if err := r.Create(volumestest.Made("w")); err != nil {
+				t.Error(err)
 			}
-			r.becomes("prov")
-			n.Await(t, "Controller.Delete")
+			r.Ends("a1", api.AllocClientStatusComplete)
+			r.Unmounted("v", "a1", "n3")
+			r.Free("v")
+			if calls := r.Nodes.Of(other).Calls()[before:]; len(calls) > 0 {
+				t.Errorf("the other driver is called: %v", calls)
+			}
+			if err := r.Delete("v"); err != nil {
+				t.Error(err)
+			}
+			if healthy, _ := r.instances(other); healthy {
+				t.Error("it is healthy while a volume is left")
+			}
+			if err := r.Delete("w"); err != nil {
+				t.Error(err)
+			}
+			if healthy, why := r.instances(other); !healthy || why != "healthy" {
+				t.Errorf("it is not healthy after the last volume: %s", why)
+			}
 		})
-	}
-	t.Run("found", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		n := r.Node("n1")
-		n.Says("Controller.Create", codes.Unknown, "no idea")
-		_ = r.Create(volumestest.Made("v"))
-		r.Eventually("it has failed", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.State == api.VolumeFailed })
-		n.On("Controller.Create", nil)
-		n.Says("Controller.Delete", codes.Unavailable, "later")
-		other := volumestest.Made("v")
-		other.RequestedCapacityMin = 200
-		_ = r.Create(other)
-		r.Eventually("what was made is found", func(tx *state.Txn) bool {
-			v := tx.Volume("default", "v").Provision
-			return v.Replaces != nil && v.Replaces.ExternalID != "" && v.LastError != ""
-		})
-		r.becomes("another")
-		r.Eventually("it is told", func(tx *state.Txn) bool {
-			return strings.Contains(tx.Volume("default", "v").Provision.LastError, `driver "another" now`)
-		})
-		if v := r.State.Read().Volume("default", "v"); v.Provision.Replaces == nil {
-			t.Error("what was made is forgotten")
-		}
-		if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v", Force: true}); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A yes of another driver, which may have deleted another volume, deletes nothing here.
-func TestYesOfAnotherDriverDeletesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.becomesWhileAsked(n, "Controller.Delete")
-	wants(t, r.Delete("v"), fault.Unavailable, `driver "another" now`)
-	if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.State != api.VolumeDeleting {
-		t.Errorf("the volume is %+v", v)
 	}
 }
 
-// A deletion that a driver may be at work on is not given back when another one comes: who got the volume then would lose it.
-func TestDeletionThatADriverMayHaveBegunIsNotGivenBack(t *testing.T) {
-	t.Parallel()
-	for name, begun := range map[string]bool{"the answer was lost": true, "it was never asked": false} {
-		r := newRig(t)
-		n := r.Node("n1")
-		r.Register(volumestest.Spec("v"))
-		n.On("Controller.Delete", func(context.Context, any) error {
-			r.becomes("another")
-			return fault.New(fault.Timeout, "no answer")
-		})
-		if !begun {
-			r.becomes("another")
-		}
-		wants(t, r.Delete("v"), map[bool]fault.Class{true: fault.Unavailable, false: fault.Conflict}[begun], `driver "another" now`)
-		want := map[bool]api.VolumeState{true: api.VolumeDeleting, false: api.VolumeAvailable}[begun]
-		if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.State != want {
-			t.Errorf("%s: the volume is %+v", name, v)
-		}
-		if !begun {
-			continue
-		}
-		n.On("Controller.Delete", func(context.Context, any) error { return nil })
-		r.becomes("prov")
-		r.Eventually("the deletion goes on", func(tx *state.Txn) bool { return tx.Volume("default", "v") == nil })
-	}
-}
-
-// Nor does one create what the driver of before was asked for, and may have made.
-func TestAnotherDriverDoesNotGoOnWithACreation(t *testing.T) {
+// While only another driver runs, nothing is done with the volumes; the owner continues when it runs again.
+func TestNothingIsDoneWhileOnlyAnotherDriverRuns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
-	r.becomesWhileAsked(n, "Controller.Create")
-	wants(t, r.Create(volumestest.Made("v")), fault.Conflict, `is driver "another" now`)
-	if v := r.State.Read().Volume("default", "v"); v.Provision.State != api.VolumeFailed || !v.Provision.Uncertain {
-		t.Errorf("the creation is %+v", v.Provision)
+	r.Register(volumestest.Spec("v"))
+	r.becomes("n1", "another")
+	before := len(n.Calls())
+	_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{volumestest.Spec("w")}})
+	wants(t, err, fault.Unavailable, "no instance of CSI plugin", "nomad plugin status p")
+	wants(t, r.Create(volumestest.Made("x")), fault.Unavailable, `belongs to driver "prov"`, `runs driver "another"`)
+	_, err = r.Snapshot("s")
+	wants(t, err, fault.Unavailable, `belongs to driver "prov"`)
+	larger := volumestest.Spec("v")
+	larger.RequestedCapacityMin = 1000
+	_, err = r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{larger}})
+	wants(t, err, fault.Unavailable, `belongs to driver "prov"`)
+	if calls := n.Calls()[before:]; len(calls) > 0 {
+		t.Errorf("the other driver is called: %v", calls)
 	}
-	if c := n.Count("Controller.Create"); c != 1 {
-		t.Errorf("%d calls", c)
+	r.becomes("n1", "prov")
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+}
+
+// Which of two drivers would have the first volume of a plugin id is unknown.
+func TestFirstVolumeNeedsInstancesOfOneDriver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, forAnAnswer)
+	r.Node("n1")
+	r.Node("n2")
+	r.becomes("n2", "another")
+	_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{volumestest.Spec("v")}})
+	wants(t, err, fault.Conflict, `drivers "another" and "prov"`)
+	wants(t, r.Create(volumestest.Made("w")), fault.Conflict, `drivers "another" and "prov"`)
+	if _, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{PluginID: "p", ID: "s"}); err == nil {
+		t.Error("a snapshot is deleted by one of two drivers")
 	}
-	r.becomes("prov")
-	if err := r.Create(volumestest.Made("v")); err != nil {
-		t.Error(err)
+	r.Change("n1", func(n *api.Node) { n.Status = api.NodeStatusDown })
+	r.Register(volumestest.Spec("v"))
+	r.Change("n1", func(n *api.Node) { n.Status = api.NodeStatusReady })
+	if healthy, why := r.instances("n1"); healthy || !strings.Contains(why, `belongs to driver "another"`) {
+		t.Errorf("healthy %v: %s", healthy, why)
+	}
+	r.Change("n1", func(n *api.Node) {
+		n.CSINodePlugins["p"].Healthy, n.CSINodePlugins["p"].HealthDescription = false, "no answer"
+	})
+	if err := r.Delete("v"); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.State.Read().Node("n1"); !n.CSIControllerPlugins["p"].Healthy || n.CSINodePlugins["p"].Healthy {
+		t.Errorf("%+v, %+v", n.CSIControllerPlugins["p"], n.CSINodePlugins["p"])
 	}
 }
 
-// The rows tell late which driver a plugin is: the calls that only one driver may answer say which.
-func TestCallsSayWhichDriverIsMeant(t *testing.T) {
+// A node may change its driver before the servers know: calls name the driver that they are for.
+func TestCallsNameTheirDriver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	n := r.Node("n1")
@@ -284,12 +179,9 @@ func TestCallsSayWhichDriverIsMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	said("Controller.SnapshotDelete of prov")
-	use := func() {
-		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-		r.MustClaim("v", "a1", "n1")
-		r.Ends("a1", api.AllocClientStatusComplete)
-	}
-	use()
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	r.Ends("a1", api.AllocClientStatusComplete)
 	r.Unmounted("v", "a1", "n1")
 	said("Controller.Unpublish of prov")
 	r.Free("v")
@@ -297,47 +189,4 @@ func TestCallsSayWhichDriverIsMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	said("Controller.Delete of prov")
-	r.Register(volumestest.Spec("v"))
-	use()
-	r.becomes("renamed")
-	r.Unmounted("v", "a1", "n1")
-	r.renamed("prov", "renamed")
-	said("Controller.Unpublish of renamed")
-}
-
-// While a plugin is changed from one driver to another it may have controllers of both. What is attached then is
-// attached by the driver of the volume; nothing is created, as nobody would know by which.
-func TestOfTwoDriversTheOneOfTheVolumeAttaches(t *testing.T) {
-	t.Parallel()
-	for _, other := range []string{"n1", "n2"} { // one of them goes first for this volume
-		t.Run(other, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			r.Node("n1")
-			r.Node("n2")
-			r.Register(volumestest.Spec("v"))
-			r.Change(other, func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" })
-			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-			r.MustClaim("v", "a1", "n1")
-			if a := r.State.Read().Attachment("p", "ext-v", "n1"); a.Provider != "prov" || r.Nodes.Of(other).Count("Controller.Publish") > 0 {
-				t.Errorf("attached by %q; the other driver is asked to %v", a.Provider, r.Nodes.Of(other).Calls())
-			}
-			wants(t, r.Create(volumestest.Made("w")), fault.Conflict, `drivers "another" and "prov"`)
-		})
-	}
-}
-
-// A copy of what another driver has by that id is no copy of the volume.
-func TestAnotherDriverCopiesNoVolume(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.becomes("another")
-	copied := volumestest.Made("copy")
-	copied.CloneID = "ext-v"
-	wants(t, r.Create(copied), fault.Conflict, `of driver "prov"`, `driver "another" now`)
-	if n.Count("Controller.Create") > 0 {
-		t.Error("it is asked")
-	}
 }

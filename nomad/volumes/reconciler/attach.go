@@ -53,9 +53,6 @@ func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 
 func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try) error {
 	tx, result := r.state.Read(), attached(a)
-	if err := whose(tx, a.PluginID, a.Provider); err != nil { // another driver must not decide about the attach
-		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
-	}
 	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
 	if err != nil && ledger.Attaches(tx, a.PluginID) { // else it has no controller at all
 		return err
@@ -89,7 +86,7 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	})
 	switch {
 	case err == nil:
-		result.Published, result.PublishContext, result.Provider = true, out.PublishContext, out.Provider
+		result.Published, result.PublishContext = true, out.PublishContext
 		if err = r.record(ctx, result); errors.Is(err, errReplaced) {
 			r.undo(ctx, a, with)
 		}
@@ -132,7 +129,7 @@ func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets 
 func (r *Reconciler) attachment(kind string, a *api.VolumeAttachment, most int) ask {
 	return ask{
 		plugin: a.PluginID, object: a.ExternalID, needs: pluginview.Attach, limit: r.limits.AttachTimeout,
-		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID, of: a.Provider,
+		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID,
 	}
 }
 
@@ -166,10 +163,7 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		}
 		return err
 	})
-	switch {
-	case errors.Is(err, errAnotherDriver):
-		return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, commandtext.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}
 	return r.record(ctx, attached(a))
@@ -193,9 +187,6 @@ func taken(tx *state.Txn, a *api.VolumeAttachment) bool {
 // of the node. A plugin that attaches nothing has not been called.
 func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachment) error {
 	tx, next := r.state.Read(), attached(a)
-	if err := whose(tx, a.PluginID, a.Provider); err != nil {
-		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
-	}
 	switch {
 	case !ledger.Attaches(tx, a.PluginID):
 	case ledger.ProviderNode(tx, a.PluginID, a.NodeID) == "":
@@ -210,8 +201,8 @@ func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachme
 // detached asks the provider whether a volume is detached when the driver does not know the volume or its node, which
 // proves nothing. Unless it is detached, detached returns the driver's error with what the provider reports.
 func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
-	known, err := r.verify(ctx, a.Provider, &api.ControllerVerifyRequest{
-		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
+	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+		ControllerCall: api.ControllerCall{PluginID: a.PluginID, Provider: a.Provider}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
 		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
 		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
 	})
@@ -228,11 +219,9 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, commandtext.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
-// verify asks what the provider knows: that of the driver, or of any when none is given.
-func (r *Reconciler) verify(ctx context.Context, driver string, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
-	how := r.reading(req.PluginID, req.ExternalID, pluginview.Anything)
-	how.of, req.Provider = driver, driver
-	return call(ctx, r, wire.ControllerVerify, how, req)
+// verify asks what the provider knows.
+func (r *Reconciler) verify(ctx context.Context, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	return call(ctx, r, wire.ControllerVerify, r.reading(req.PluginID, req.ExternalID, pluginview.Anything), req)
 }
 
 func attached(a *api.VolumeAttachment) *commands.Attached {
@@ -265,7 +254,7 @@ func (r *Reconciler) unattached(a *api.VolumeAttachment, f failure, t try) *comm
 func (r *Reconciler) publishFailed(a *api.VolumeAttachment) func(context.Context, failure, try) error {
 	again := r.attachFailed(a)
 	return func(ctx context.Context, f failure, t try) error {
-		if !f.ends(t) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errAnotherDriver) { // they may come
+		if !f.ends(t) || errors.Is(f.err, errNotOffered) { // they may come
 			return again(ctx, f, t)
 		}
 		result := r.unattached(a, f, t)

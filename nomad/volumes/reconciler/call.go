@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
-	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -28,41 +24,12 @@ type ask struct {
 	// kind names calls that share places on the controller's host; empty means without bound.
 	kind  string
 	width width
-	// of is the name of the driver that must reply; empty is any.
-	of string
 	// lane is the node that the call attaches or detaches; its calls go one after the other.
 	lane string
 }
 
-// errAnotherDriver marks that another driver than the one that is meant has the plugin's id, or has answered.
-var errAnotherDriver = errors.New("it may have something else by the same id or name")
-
-// another is the error for a plugin that has healthy controllers of other drivers, and none of the given one.
-func another(tx *state.Txn, plugin, driver string) error {
-	if !ledger.Missing(tx, plugin, driver) {
-		return nil
-	}
-	return notOf(plugin, driver, ledger.Foreign(tx, plugin, driver))
-}
-
-// whose returns the error for a call that changes something of a volume whose driver is not known, while the plugin
-// has controllers of several: it is unknown which of them has it, and others may have something by the same id.
-func whose(tx *state.Txn, plugin, driver string) error {
-	if of := ledger.Drivers(tx, plugin); driver == "" && len(of) > 1 {
-		return fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, and it is not known whose this is: %w: ask again when there is one",
-			plugin, of[0], of[1], errAnotherDriver)
-	}
-	return another(tx, plugin, driver)
-}
-
-func notOf(plugin, driver, now string) error {
-	return fault.New(fault.Conflict, "CSI plugin %q is driver %q now, and driver %q is meant: %w: run that one again, or, if it was renamed, `%s`",
-		plugin, now, driver, errAnotherDriver, commandtext.Renamed(plugin, driver, now))
-}
-
 // call calls a controller of the plugin, and the next one when the plugin was not reached there, cannot do what is
-// asked, or hung: two controllers are never at work on one call. Where a certain driver has to reply, only its
-// controllers are called, and only their reply counts.
+// asked, or hung: two controllers are never at work on one call.
 func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
 	ids, err := r.controllers(a)
 	if err != nil {
@@ -75,9 +42,6 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 			r.begin(ctx, "another controller for "+a.kind+" "+a.object+" "+a.lane)
 		}
 		resp, err := callController(ctx, r, m, a, id, req)
-		if now := r.answering(id, a, resp); a.of != "" && now != "" && now != a.of && answered(err) { // it may be about something else
-			resp, err = nil, &lostAnswer{notOf(a.plugin, a.of, now)}
-		}
 		if err == nil {
 			return resp, nil
 		}
@@ -94,9 +58,6 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 	}
 	return nil, nil // not reached: there is a controller
 }
-
-// answered reports whether a plugin has replied, with success or an error.
-func answered(err error) bool { return err == nil || failed(err).call != nil }
 
 // avoidFor is how long a controller that did not respond is called after the others.
 const avoidFor = time.Minute
@@ -128,16 +89,7 @@ func (f failure) elsewhere() bool {
 
 // controllers lists whom to ask, those that hung of late at the end.
 func (r *Reconciler) controllers(a ask) ([]string, error) {
-	tx := r.state.Read()
-	fits := another
-	if a.kind != "" { // it changes something
-		fits = whose
-	}
-	if err := fits(tx, a.plugin, a.of); err != nil {
-		return nil, err
-	}
-	ids, err := pluginview.Controllers(tx, a.plugin, a.object, a.needs)
-	ids = of(tx, a, ids)
+	ids, err := pluginview.Controllers(r.state.Read(), a.plugin, a.object, a.needs)
 	switch {
 	case err != nil:
 		return nil, err
@@ -155,46 +107,6 @@ func (r *Reconciler) controllers(a ask) ([]string, error) {
 		return -1
 	})
 	return ids, nil
-}
-
-// of returns the hosts whose controller is of the driver that must reply, or has not reported its name to the servers:
-// the host knows it.
-func of(tx *state.Txn, a ask, ids []string) []string {
-	if a.of == "" {
-		return ids
-	}
-	return slices.DeleteFunc(ids, func(id string) bool {
-		now := told(tx, id, a.plugin)
-		return now != "" && now != a.of
-	})
-}
-
-// told returns the name of the driver whose controller the node has, according to its row.
-func told(tx *state.Txn, node, plugin string) string {
-	if n := tx.Node(node); n != nil && n.CSIControllerPlugins[plugin] != nil {
-		return n.CSIControllerPlugins[plugin].Provider
-	}
-	return ""
-}
-
-// answering is the name of the driver that has answered: by its host, else by the row of that.
-func (r *Reconciler) answering(host string, a ask, resp any) string {
-	name := ""
-	switch out := resp.(type) {
-	case *api.ControllerPublishResponse:
-		if out != nil {
-			name = out.Provider
-		}
-	case *api.ControllerValidateResponse:
-		if out != nil {
-			name = out.Provider
-		}
-	case *api.ControllerCreateResponse:
-		if out != nil {
-			name = out.Provider
-		}
-	}
-	return cmp.Or(name, told(r.state.Read(), host, a.plugin))
 }
 
 type notOffered struct{ plugin, capability string }
@@ -263,4 +175,26 @@ func (r *Reconciler) enter(ctx context.Context, a ask, host string) (leave func(
 		return nil, err
 	}
 	return func() { leaveHost(); leaveLane() }, nil
+}
+
+// Validate asks a controller whether a volume can be used as requested.
+func (r *Reconciler) Validate(ctx context.Context, req *api.ControllerValidateRequest) (*api.ControllerValidateResponse, error) {
+	out, err := call(ctx, r, wire.ControllerValidate, r.reading(req.PluginID, req.ExternalID, pluginview.Anything), req)
+	return out, hidden(err, []map[string]string{req.Secrets})
+}
+
+// ListVolumes asks a controller for a page of the volumes at its provider.
+func (r *Reconciler) ListVolumes(ctx context.Context, req *api.ControllerListRequest) (*api.ControllerListResponse, error) {
+	return call(ctx, r, wire.ControllerList, r.reading(req.PluginID, "", pluginview.ListVolumes), req)
+}
+
+// ListSnapshots asks a controller for a page of the snapshots at its provider.
+func (r *Reconciler) ListSnapshots(ctx context.Context, req *api.ControllerSnapshotListRequest) (*api.ControllerSnapshotListResponse, error) {
+	out, err := call(ctx, r, wire.ControllerSnapshotList, r.reading(req.PluginID, "", pluginview.ListSnapshots), req)
+	return out, hidden(err, []map[string]string{req.Secrets})
+}
+
+// reading describes a call that changes nothing.
+func (r *Reconciler) reading(plugin, object string, c pluginview.Capability) ask {
+	return ask{plugin: plugin, object: object, needs: c, limit: r.limits.ListTimeout}
 }

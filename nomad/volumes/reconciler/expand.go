@@ -113,7 +113,7 @@ func (r *Reconciler) expand(ctx context.Context, v *api.Volume, as *api.VolumeCa
 	}
 	least := max(v.RequestedCapacityMin, v.Provision.CapacityBytes)
 	err = withSecrets(secretsOf(tx, v.PluginID, v.RemoteID()), func(secrets map[string]string) (err error) {
-		out, err = call(ctx, r, wire.ControllerExpand, r.making(v.PluginID, v.Provision.Provider, v.RemoteID(), pluginview.Expand, t), &api.ControllerExpandRequest{
+		out, err = call(ctx, r, wire.ControllerExpand, r.making(v.PluginID, v.RemoteID(), pluginview.Expand, t), &api.ControllerExpandRequest{
 			ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent, Provider: v.Provision.Provider},
 			ExternalID:     v.RemoteID(), CapacityMinBytes: least, CapacityMaxBytes: v.RequestedCapacityMax,
 			Capability: as, MountOptions: v.MountOptions, Secrets: secrets,

@@ -3,7 +3,6 @@ package reconciler_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -120,147 +119,29 @@ func TestVolumeOfAnotherIsNoAnswerToACreation(t *testing.T) {
 	}
 }
 
-// A plugin that is another driver by now knows nothing of what the one of then attached: that it does not find the volume
-// proves no detach.
+// Another driver does not know what the owner of the plugin id has attached: that it does not find the volume proves no
+// detach.
 func TestAnotherDriverDoesNotProveADetach(t *testing.T) {
 	t.Parallel()
-	for provider, detached := range map[string]bool{"prov": true, "another": false} {
-		t.Run(provider, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			n := r.Node("n1")
-			r.Register(volumestest.Spec("v"))
-			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-			r.MustClaim("v", "a1", "n1")
-			n.Says("Controller.Unpublish", codes.NotFound, "no such volume")
-			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownNo, By: "a test"})
-			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = provider })
-			r.Ends("a1", api.AllocClientStatusComplete)
-			r.Unmounted("v", "a1", "n1")
-			if detached {
-				r.Free("v")
-				return
-			}
-			r.Eventually("it is told", func(tx *state.Txn) bool {
-				a := tx.Attachment("p", "ext-v", "n1")
-				return a == nil || strings.Contains(a.LastError, `driver "another" now`)
-			})
-			a := r.State.Read().Attachment("p", "ext-v", "n1")
-			if a == nil || !strings.Contains(a.LastError, `driver "prov" is meant`) || !strings.Contains(a.LastError, "volume detach -force") {
-				t.Fatalf("the attachment is %+v", a)
-			}
-			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
-			r.Free("v")
-		})
-	}
-}
-
-// Another driver may have another volume by that id, which is not attached to that node: its yes proves no detach either,
-// whichever of the two the call has reached.
-func TestYesOfAnotherDriverDoesNotProveADetach(t *testing.T) {
-	t.Parallel()
-	another := func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" }
-	for when, change := range map[string]func(r *rig, n *volumestest.Node){
-		"before the call": func(r *rig, _ *volumestest.Node) { r.Change("n1", another) },
-		"while it is called": func(r *rig, n *volumestest.Node) {
-			var once sync.Once
-			n.On("Controller.Unpublish", func(context.Context, any) error {
-				once.Do(func() { r.Change("n1", another) })
-				return nil
-			})
-		},
-	} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			n := r.Node("n1")
-			r.Node("n2", volumestest.NodeOnly)
-			r.Register(volumestest.Spec("v"))
-			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-			r.MustClaim("v", "a1", "n1")
-			change(r, n)
-			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, Attached: api.KnownNo, By: "a test"})
-			r.Ends("a1", api.AllocClientStatusComplete)
-			r.Unmounted("v", "a1", "n1")
-			r.Eventually("it is told", func(tx *state.Txn) bool {
-				a := tx.Attachment("p", "ext-v", "n1")
-				return a == nil || strings.Contains(a.LastError, `driver "another" now`)
-			})
-			a := r.State.Read().Attachment("p", "ext-v", "n1")
-			if a == nil || !strings.Contains(a.LastError, `driver "prov" is meant`) || !strings.Contains(a.LastError, "volume detach -force") {
-				t.Fatalf("the attachment is %+v", a)
-			}
-			if err := r.Place(volumestest.Alloc("a2", "n2", "v", writer, volumestest.Of("other"))); err == nil {
-				t.Error("another node gets the volume")
-			}
-			n.On("Controller.Unpublish", nil)
-			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
-			r.Free("v")
-		})
-	}
-}
-
-// Ids are a driver's own: another driver may have another volume by the id of one, and would delete that.
-func TestAnotherDriverDoesNotDelete(t *testing.T) {
-	t.Parallel()
-	for how, write := range map[string]func(*rig) error{
-		"created":    func(r *rig) error { return r.Create(volumestest.Made("v")) },
-		"registered": func(r *rig) error { r.Register(volumestest.Spec("v")); return nil },
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			n := r.Node("n1")
-			if err := write(r); err != nil {
-				t.Fatal(err)
-			}
-			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" })
-			wants(t, r.Delete("v"), fault.Conflict, `of driver "prov"`, "nomad volume deregister v")
-			if n.Count("Controller.Delete") > 0 {
-				t.Fatal("the other driver is asked")
-			}
-			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
-			if err := r.Delete("v"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// While the controllers of two drivers are there, as when a job is just changed, only those of the volume's are asked.
-func TestAnotherDriverBesideDoesNeitherDeleteNorProve(t *testing.T) {
-	t.Parallel()
-	both := func(t *testing.T) *rig {
-		r := newRig(t)
-		for _, id := range []string{"n1", "n2"} {
-			n := r.Node(id)
-			n.Says("Controller.Unpublish", codes.NotFound, "no such volume")
-			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownNo, By: "a test"})
-		}
-		r.Register(volumestest.Spec("v"))
-		return r
-	}
-	another := func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" }
-	t.Run("delete", func(t *testing.T) {
-		t.Parallel()
-		r := both(t)
-		r.Change("n2", another)
-		wants(t, r.Delete("v"), fault.Conflict, `is driver "another" now`)
+	r := newRig(t)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	n.Says("Controller.Unpublish", codes.NotFound, "no such volume")
+	n.Knows(api.ControllerVerifyResponse{Exists: api.KnownNo, By: "a test"})
+	r.becomes("n1", "another")
+	r.Ends("a1", api.AllocClientStatusComplete)
+	r.Unmounted("v", "a1", "n1")
+	r.Eventually("the attachment shows the reason", func(tx *state.Txn) bool {
+		a := tx.Attachment("p", "ext-v", "n1")
+		return a == nil || strings.Contains(a.LastError, `belongs to driver "prov"`)
 	})
-	t.Run("detach", func(t *testing.T) {
-		t.Parallel()
-		r := both(t)
-		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-		r.MustClaim("v", "a1", "n1")
-		r.Change("n2", another)
-		before := len(r.Nodes.Of("n2").Calls())
-		r.Ends("a1", api.AllocClientStatusComplete)
-		r.Unmounted("v", "a1", "n1")
-		r.Free("v")
-		if calls := r.Nodes.Of("n2").Calls()[before:]; len(calls) > 0 {
-			t.Errorf("the other driver is asked to %v", calls)
-		}
-	})
+	if n.Count("Controller.Unpublish")+n.Count("Controller.Verify") > 0 {
+		t.Errorf("the other driver is called: %v", n.Calls())
+	}
+	r.becomes("n1", "prov")
+	r.Free("v")
 }
 
 // A snapshot of another volume that has the name would be taken for a copy of this one.

@@ -3,7 +3,6 @@ package reconciler
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +49,7 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 			}
 			done := &commands.Provisioned{
 				Answer: answer(v), ExternalID: out.ExternalID, CapacityBytes: out.CapacityBytes,
-				Context: out.Context, Topologies: commands.WithSegments(out.Topologies), Provider: out.Provider,
+				Context: out.Context, Topologies: commands.WithSegments(out.Topologies),
 			}
 			return r.record(ctx, done)
 		},
@@ -112,7 +111,7 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 	err = withSecrets(creationSecrets(v), func(secrets map[string]string) (err error) {
 		req := commands.CreateRequest(wanted)
 		req.Secrets, req.Provider = secrets, v.Provision.Provider
-		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, v.Provision.Provider, wanted.Name, pluginview.CreateDelete, t), req)
+		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, wanted.Name, pluginview.CreateDelete, t), req)
 		return err
 	})
 	if err != nil {
@@ -131,13 +130,13 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 
 // making returns how a controller is called to create, grow or delete something. Drivers that start again with each
 // call need one that is long enough: the bound doubles each time that it was reached.
-func (r *Reconciler) making(plugin, driver, object string, c pluginview.Capability, t try) ask {
+func (r *Reconciler) making(plugin, object string, c pluginview.Capability, t try) ask {
 	limit := r.limits.MakeTimeout
 	for i := 0; i < t.timeouts && limit < r.limits.MakeTimeoutMax; i++ {
 		limit *= 2
 	}
 	return ask{
-		plugin: plugin, of: driver, object: object, needs: c, limit: min(limit, max(r.limits.MakeTimeout, r.limits.MakeTimeoutMax)),
+		plugin: plugin, object: object, needs: c, limit: min(limit, max(r.limits.MakeTimeout, r.limits.MakeTimeoutMax)),
 		kind: "make", width: width{r.limits.Making, r.limits.Making, r.limits.MakeSlowAfter},
 	}
 }
@@ -212,8 +211,8 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 
 // verifyVolume asks what the provider knows of a volume by an id.
 func (r *Reconciler) verifyVolume(ctx context.Context, v *api.Volume, id string, secrets map[string]string) (*api.ControllerVerifyResponse, error) {
-	known, err := r.verify(ctx, v.Provision.Provider, &api.ControllerVerifyRequest{
-		ControllerCall: api.ControllerCall{PluginID: v.PluginID}, ExternalID: id,
+	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+		ControllerCall: api.ControllerCall{PluginID: v.PluginID, Provider: v.Provision.Provider}, ExternalID: id,
 		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Secrets: secrets, Context: v.DriverContext(),
 	})
 	return known, hidden(err, []map[string]string{secrets})
@@ -228,16 +227,11 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 	return operation{
 		name: fmt.Sprintf("delete %s/%s by %d", v.Namespace, v.ID, v.Provision.Operation()),
 		do: func(ctx context.Context, t try) error {
-			if v.Provision.Uncertain || t.uncertain {
-				if err := another(r.state.Read(), doomed.PluginID, doomed.Provision.Provider); err != nil {
-					return err
-				}
-			}
 			if err := r.confirmDelete(ctx, v); err != nil {
 				return err
 			}
 			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
-				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.Provision.Provider, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
+				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
 					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent, Provider: doomed.Provision.Provider},
 					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
 				})
@@ -277,16 +271,10 @@ func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
 }
 
 // deleteFailed makes the volume available again when its driver does not delete it. A driver that refused, and
-// certainly did nothing, is called a few times, because users wait for the result. A deletion that one driver may have
-// begun is not cancelled because another driver has come: it continues when the first is there again, or was renamed.
+// certainly did nothing, is called a few times, because users wait for the result.
 func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f failure, t try) error {
 	a := r.failure(v, f, t)
 	switch {
-	case a.Uncertain && errors.Is(f.err, errAnotherDriver): // the driver that was asked before may be at work on it
-		r.refused(requestOf(v), f.err)
-		if !t.shows(v.Provision.LastError, f) && v.Provision.Uncertain {
-			return nil
-		}
 	case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
 		if a.Uncertain && r.unknown(ctx, doomed) {
 			return r.record(ctx, &commands.EndDelete{Answer: answer(v)})

@@ -117,8 +117,10 @@ func TestExpansionOfAVolumeOfUnknownSizeCanBeAskedAgain(t *testing.T) {
 	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
 	r.Register(volumestest.Spec("v"))
+	larger := volumestest.Spec("v")
+	larger.RequestedCapacityMin = 1000
 	ask := func() error {
-		_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{grown("v")}})
+		_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{larger}})
 		return err
 	}
 	n.Says("Controller.Expand", codes.OutOfRange, "the pool is full")

@@ -80,7 +80,7 @@ func (f failure) ends(t try) bool {
 	case fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictChanged:
 	}
 	var ours *ourRefusal
-	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense) || errors.Is(f.err, errAnotherDriver)
+	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense)
 }
 
 // passes reports whether an attach or detach is repeated until it succeeds, however often it fails so.

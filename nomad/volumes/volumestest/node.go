@@ -70,8 +70,6 @@ type Node struct {
 	named string
 	// unready is how many snapshots are answered before one is ready.
 	unready int
-	// driver is the name by which the host signs its replies; empty is a host of an earlier version, which does not.
-	driver string
 	// unconfirmed is why the driver does not confirm capabilities.
 	unconfirmed string
 }
@@ -81,13 +79,6 @@ func (n *Node) LeavesOpen(reason string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unconfirmed = reason
-}
-
-// Signs has the node's host sign replies with the name of a driver.
-func (n *Node) Signs(driver string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.driver = driver
 }
 
 // ReadyAfter has the given call be the first that returns a ready snapshot.
@@ -201,15 +192,13 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 	switch out := resp.(type) {
 	case *api.ControllerPublishResponse:
 		out.PublishContext = map[string]string{"device": "/dev/" + req.(*api.ControllerPublishRequest).ExternalID}
-		out.Provider = n.driver
 		n.fences = append(n.fences, req.(*api.ControllerPublishRequest).Fence)
 	case *api.ControllerValidateResponse:
-		*out = api.ControllerValidateResponse{Validated: n.unconfirmed == "", Message: n.unconfirmed, Provider: n.driver}
+		*out = api.ControllerValidateResponse{Validated: n.unconfirmed == "", Message: n.unconfirmed}
 	case *api.ControllerVerifyResponse:
 		*out = n.known
 	case *api.ControllerCreateResponse:
 		*out = n.Created
-		out.Provider = n.driver
 		if out.CapacityBytes == 0 {
 			out.CapacityBytes = req.(*api.ControllerCreateRequest).CapacityMinBytes
 		}

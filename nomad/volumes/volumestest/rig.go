@@ -230,7 +230,10 @@ func (r *Rig) Node(id string, change ...func(*api.Node)) *Node {
 	for _, c := range change {
 		c(n)
 	}
-	r.Edit(func(tx *state.Txn) { tx.PutNode(n) })
+	r.Edit(func(tx *state.Txn) {
+		ledger.MarkOwned(tx, n)
+		tx.PutNode(n)
+	})
 	return r.Nodes.add(id)
 }
 
@@ -250,6 +253,7 @@ func (r *Rig) Change(id string, fn func(*api.Node)) {
 		n := *tx.Node(id)
 		n.CSINodePlugins, n.CSIControllerPlugins = cloned(n.CSINodePlugins), cloned(n.CSIControllerPlugins)
 		fn(&n)
+		ledger.MarkOwned(tx, &n)
 		tx.PutNode(&n)
 	})
 }

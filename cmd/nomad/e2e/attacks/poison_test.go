@@ -107,7 +107,6 @@ func writes() []write {
 			Prefix, Context string
 			Text            string
 		}{"x", "all", ""}, all: true},
-		{pattern: "PUT /v1/plugin/csi/:id/renamed", path: "/v1/plugin/csi/p/renamed?former=x&present=y"},
 		{pattern: "PUT /v1/volumes", body: volumes},
 		{pattern: "PUT /v1/volume/csi/:id", path: "/v1/volume/csi/v", body: volumes, all: true},
 		{pattern: "PUT /v1/volume/csi/:id/create", path: "/v1/volume/csi/v/create", body: volumes},
