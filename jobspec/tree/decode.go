@@ -66,7 +66,7 @@ func (d *Decoder) body(dst reflect.Value, items []Item, path string) {
 			d.value(dst.Field(i), it, full)
 		} else if !slices.Contains(d.Ignored, full) && (d.Unknown == nil || !d.Unknown(it, full)) {
 			known := append(slices.Collect(maps.Keys(byKey)), d.Ignored...)
-			d.Mistake(it.At, "unknown key %q%s", full, suggestion(it.Key, known))
+			d.Mistake(it.At, "unknown key %q%s", full, Suggestion(it.Key, known))
 		}
 	}
 }
@@ -189,8 +189,8 @@ func (d *Decoder) mapping(dst reflect.Value, items []Item, path string) {
 	}
 }
 
-// suggestion names the known key that is nearest to an unknown one.
-func suggestion(key string, known []string) string {
+// Suggestion names the known word that is nearest to an unknown one, as the end of an error text; it is empty when none is near.
+func Suggestion(key string, known []string) string {
 	slices.Sort(known)
 	for _, k := range known {
 		if levenshtein.Distance(key, k, nil) <= 2 {
