@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -38,6 +39,8 @@ type Config struct {
 	DriverName string
 	// CapacityBytes limits the sum of all volumes and snapshots; 0 means what the file system has.
 	CapacityBytes int64
+	// Intercept serves calls around the driver; nil means that the driver serves them itself.
+	Intercept grpc.UnaryServerInterceptor
 	// Log gets what happens; nil is silent. Requests are never logged.
 	Log hclog.Logger
 }

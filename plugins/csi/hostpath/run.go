@@ -46,7 +46,11 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer(grpc.UnaryInterceptor(d.guard))
+	around := []grpc.UnaryServerInterceptor{d.guard}
+	if c.Intercept != nil {
+		around = append(around, c.Intercept)
+	}
+	s := grpc.NewServer(grpc.ChainUnaryInterceptor(around...))
 	pb.RegisterIdentityServer(s, d)
 	if c.controls() {
 		pb.RegisterControllerServer(s, d)

@@ -120,7 +120,7 @@ func ptr[T any](v T) *T { return &v }
 func (b *bed) driverJob() *api.Job {
 	j := b.PluginJob("hp")
 	task := j.TaskGroups[0].Tasks[0]
-	args := []string{"-nomad", b.Binary, "-state-dir", b.storage, "-node-id", "${node.unique.name}"}
+	args := []string{"-state-dir", b.storage, "-node-id", "${node.unique.name}"}
 	if b.fuse {
 		args = append(args, "-fuse")
 	}
@@ -131,7 +131,7 @@ func (b *bed) driverJob() *api.Job {
 		args = append(args, "-disk", b.disk, "-fs", b.fs)
 	}
 	if b.attach {
-		args = append(args, "--", "-attach")
+		args = append(args, "-attach")
 	}
 	j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: ptr(10)}
 	task.Config = map[string]any{"command": driverBinary, "args": args}

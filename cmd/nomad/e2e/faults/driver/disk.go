@@ -15,23 +15,18 @@ import (
 type disk struct{ device, kind, dir, node string }
 
 // does are the calls that the driver carries out itself.
-func (d *disk) does() map[string]func([]byte) error {
-	return map[string]func([]byte) error{
+func (d *disk) does() map[string]own {
+	return map[string]own{
 		"NodeStageVolume": d.stage, "NodeUnstageVolume": d.unstage, "NodePublishVolume": d.publish, "NodeUnpublishVolume": d.unpublish,
 	}
 }
-
-// Places of paths in the requests of staging and unstaging.
-const (
-	stageStaging, unstageStaging = 3, 2
-)
 
 // quiet is how long the device is watched before it is mounted.
 const quiet = time.Second
 
 // stage mounts the device, and notes first whether another node still uses it and how much it is given meanwhile.
-func (d *disk) stage(message []byte) error {
-	staging := text(message, stageStaging)
+func (d *disk) stage(c call) error {
+	staging, _ := pathsOf(c)
 	if mounted(staging) {
 		return nil
 	}
@@ -56,8 +51,8 @@ func (d *disk) stage(message []byte) error {
 	return syscall.Mount(d.device, staging, d.kind, 0, "")
 }
 
-func (d *disk) publish(message []byte) error {
-	staging, target := text(message, publishStaging), text(message, publishTarget)
+func (d *disk) publish(c call) error {
+	staging, target := pathsOf(c)
 	if mounted(target) {
 		return nil
 	}
@@ -67,9 +62,13 @@ func (d *disk) publish(message []byte) error {
 	return syscall.Mount(staging, target, "", syscall.MS_BIND, "")
 }
 
-func (d *disk) unstage(message []byte) error { return unmount(text(message, unstageStaging)) }
-func (d *disk) unpublish(message []byte) error {
-	target := text(message, unpublishTarget)
+func (d *disk) unstage(c call) error {
+	staging, _ := pathsOf(c)
+	return unmount(staging)
+}
+
+func (d *disk) unpublish(c call) error {
+	_, target := pathsOf(c)
 	if err := unmount(target); err != nil {
 		return err
 	}

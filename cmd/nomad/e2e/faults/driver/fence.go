@@ -12,7 +12,7 @@ import (
 )
 
 // fences reports whether a detach takes the volume from a node that still has it mounted.
-func (p *proxy) fences(call script.Event) bool {
+func (p *player) fences(call script.Event) bool {
 	if call.RPC != "ControllerUnpublishVolume" {
 		return false
 	}
@@ -28,7 +28,7 @@ func (p *proxy) fences(call script.Event) bool {
 }
 
 // cutOff does what storage does at a detach: what the node still writes no longer reaches the data.
-func (p *proxy) cutOff(call script.Event) error {
+func (p *player) cutOff(call script.Event) error {
 	data := filepath.Join(p.dir, "data", filepath.Base(call.Volume))
 	old := fmt.Sprintf("%s.cut-from-%s-%d", data, call.To, call.At.UnixNano())
 	if err := os.Rename(data, old); err != nil {

@@ -1,36 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
-)
 
-// Codes of gRPC that the driver itself returns.
-const (
-	internal        = 13
-	unauthenticated = 16
-)
-
-// Places of paths in the requests of publishing and unpublishing.
-const (
-	publishStaging, publishTarget, unpublishTarget = 3, 4, 2
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
 // publish mounts a file system of its own over the target, which shows what is staged. A process beside the
 // driver serves it, as with most drivers of this kind.
-func publish(message []byte) error {
-	staging, target := text(message, publishStaging), text(message, publishTarget)
+func publish(c call) error {
+	staging, target := pathsOf(c)
 	if mounted(target) {
 		return nil
 	}
@@ -62,8 +49,8 @@ func publish(message []byte) error {
 
 // unpublish takes the mount away and then the directory. One that no longer exists is an error, which the
 // specification forbids and many drivers of this kind do.
-func unpublish(message []byte) error {
-	target := text(message, unpublishTarget)
+func unpublish(c call) error {
+	_, target := pathsOf(c)
 	if !mounted(target) {
 		if _, err := os.Lstat(target); err != nil {
 			return err
@@ -77,17 +64,8 @@ func unpublish(message []byte) error {
 }
 
 func mounted(path string) bool {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if words := strings.Fields(s.Text()); len(words) > 4 && words[4] == path {
-			return true
-		}
-	}
-	return false
+	on, err := mounts.IsPoint(path)
+	return err == nil && on
 }
 
 // serveFiles shows a directory at another place until that is unmounted.
@@ -107,19 +85,4 @@ func serveFiles(source, target string) error {
 }
 
 // byFUSE are the calls that a driver of that kind carries out itself.
-var byFUSE = map[string]func([]byte) error{"NodePublishVolume": publish, "NodeUnpublishVolume": unpublish}
-
-// mounts reports whether the driver carries a call out itself, and does so.
-func (p *proxy) mounts(rpc string, body []byte) (answer, bool) {
-	do := p.own[rpc]
-	if do == nil || len(body) < prefix {
-		return answer{}, false
-	}
-	if err := do(body[prefix:]); err != nil {
-		return status(internal, err.Error()), true
-	}
-	return answer{
-		header: http.Header{"Content-Type": {"application/grpc"}}, trailer: http.Header{"Grpc-Status": {"0"}},
-		body: slices.Repeat([]byte{0}, prefix),
-	}, true
-}
+var byFUSE = map[string]own{"NodePublishVolume": publish, "NodeUnpublishVolume": unpublish}

@@ -14,8 +14,8 @@ import (
 type odd struct{ how, dir string }
 
 // does are the calls that the driver carries out itself.
-func (o *odd) does() map[string]func([]byte) error {
-	return map[string]func([]byte) error{
+func (o *odd) does() map[string]own {
+	return map[string]own{
 		"NodeStageVolume": o.stage, "NodeUnstageVolume": o.unstage, "NodePublishVolume": o.publish, "NodeUnpublishVolume": o.unpublish,
 	}
 }
@@ -23,8 +23,9 @@ func (o *odd) does() map[string]func([]byte) error {
 // late is the time between the reply of an early driver and its staging.
 const late = time.Second
 
-func (o *odd) stage(message []byte) error {
-	source, staging := filepath.Join(o.dir, "data", filepath.Base(text(message, 1))), text(message, stageStaging)
+func (o *odd) stage(c call) error {
+	staging, _ := pathsOf(c)
+	source := filepath.Join(o.dir, "data", filepath.Base(c.GetVolumeId()))
 	if o.how == "early" {
 		time.AfterFunc(late, func() {
 			if err := o.bind(source, staging); err != nil {
@@ -36,8 +37,8 @@ func (o *odd) stage(message []byte) error {
 	return o.bind(source, staging)
 }
 
-func (o *odd) publish(message []byte) error {
-	return o.bind(text(message, publishStaging), text(message, publishTarget))
+func (o *odd) publish(c call) error {
+	return o.bind(pathsOf(c))
 }
 
 func (o *odd) bind(source, path string) error {
@@ -56,9 +57,15 @@ func (o *odd) bind(source, path string) error {
 	return nil
 }
 
-func (o *odd) unstage(message []byte) error { return o.unbind(text(message, unstageStaging)) }
+func (o *odd) unstage(c call) error {
+	staging, _ := pathsOf(c)
+	return o.unbind(staging)
+}
 
-func (o *odd) unpublish(message []byte) error { return o.unbind(text(message, unpublishTarget)) }
+func (o *odd) unpublish(c call) error {
+	_, target := pathsOf(c)
+	return o.unbind(target)
+}
 
 // unbind takes one mount away, and the path when nothing is mounted there any more.
 func (o *odd) unbind(path string) error {
