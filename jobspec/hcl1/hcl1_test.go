@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -28,6 +29,22 @@ func TestBothSyntaxesGiveOneTree(t *testing.T) {
 	}
 	if hcl[1].At != (tree.Place{Line: 1, Column: 19}) || hcl[4].Value.Items[0].At != (tree.Place{Line: 3, Column: 9}) || json[1].At != (tree.Place{Line: 1, Column: 20}) {
 		t.Errorf("places are %+v and %+v", hcl, json)
+	}
+}
+
+func TestPlacesInLargeJSON(t *testing.T) {
+	t.Parallel()
+	const lines = 200_000
+	began := time.Now()
+	items, err := hcl1.Parse("f", []byte("{"+strings.Repeat("\"a\": 1,\n", lines)+" \"b\": 2}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := items[lines]; last.At != (tree.Place{Line: lines + 1, Column: 2}) || last.Value.At != (tree.Place{Line: lines + 1, Column: 7}) {
+		t.Errorf("the last is at %+v", last)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

@@ -28,17 +28,23 @@ type jsonParser struct {
 	source  []byte
 	decoder *json.Decoder
 	depth   int
+	// before is the offset up to which the lines are counted, line how many they are, begin where the last one begins.
+	before, line, begin int
 }
 
-// place is where the next token begins.
+// place is where the next token begins. Calls go forward through the source.
 func (p *jsonParser) place() tree.Place {
-	offset := int(p.decoder.InputOffset())
+	offset := max(int(p.decoder.InputOffset()), p.before)
 	for offset < len(p.source) && bytes.IndexByte([]byte(" \t\r\n,:"), p.source[offset]) >= 0 {
 		offset++
 	}
-	before := p.source[:offset]
-	line := bytes.LastIndexByte(before, '\n')
-	return tree.Place{Line: bytes.Count(before, []byte{'\n'}) + 1, Column: offset - line}
+	passed := p.source[p.before:offset]
+	p.line += bytes.Count(passed, []byte{'\n'})
+	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
+		p.begin = p.before + last + 1
+	}
+	p.before = offset
+	return tree.Place{Line: p.line + 1, Column: offset - p.begin + 1}
 }
 
 func (p *jsonParser) value() (tree.Value, error) {
