@@ -193,7 +193,7 @@ func (d *Decoder) mapping(dst reflect.Value, items []Item, path string) {
 func Suggestion(key string, known []string) string {
 	slices.Sort(known)
 	for _, k := range known {
-		if levenshtein.Distance(key, k, nil) <= 2 {
+		if far := len(key) - len(k); far <= 8 && far >= -2 && levenshtein.Distance(key, k, nil) <= 2 { // a rune has up to 4 bytes
 			return fmt.Sprintf("; did you mean %q?", k)
 		}
 	}
