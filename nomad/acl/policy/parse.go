@@ -45,7 +45,7 @@ func refusal(mistakes ...error) error {
 	var texts []string
 	for i, err := range mistakes {
 		if i == mistakesMax {
-			texts = append(texts, fmt.Sprintf("and %d more", len(mistakes)-i))
+			texts = append(texts, "and more")
 			break
 		}
 		var m *tree.Error
@@ -105,6 +105,9 @@ func (p *parser) file(items []tree.Item) {
 	p.single(quota, p.policy.Quota, single)
 	p.single(plugin, p.policy.Plugin, single)
 	if o := p.policy.Operator; o != nil {
+		if o.Policy == "" && len(o.Capabilities) == 0 {
+			p.needsPolicy(operator, single)
+		}
 		explicit := o.Capabilities
 		o.Capabilities = expand(operator, o.Policy, explicit)
 		p.policy.add(operator, "", o.Policy, explicit, o.Capabilities)
@@ -116,11 +119,17 @@ func (p *parser) single(k kind, r *SingleRule, items []tree.Item) {
 	if r == nil {
 		return
 	}
-	block := words[k].block
-	if i := slices.IndexFunc(items, func(it tree.Item) bool { return it.Key == block }); r.Policy == "" && len(p.Mistakes) == 0 {
-		p.wrong(items[i].At, "Invalid "+block+" policy", "the block needs a policy: %s", strings.Join(words[k].policies, ", "))
+	if r.Policy == "" {
+		p.needsPolicy(k, items)
 	}
 	p.policy.add(k, "", r.Policy, nil, nil)
+}
+
+// needsPolicy adds the mistake of a block that is empty.
+func (p *parser) needsPolicy(k kind, items []tree.Item) {
+	block := words[k].block
+	i := slices.IndexFunc(items, func(it tree.Item) bool { return it.Key == block })
+	p.wrong(items[i].At, "Invalid "+block+" policy", "the block needs a policy: %s", strings.Join(words[k].policies, ", "))
 }
 
 // each calls use for each block of a key, with its name: the label, or in JSON the key between.
@@ -228,6 +237,9 @@ func (p *parser) choice(what string, known []string) func(reflect.Value, tree.Va
 func (p *parser) capabilities(block string, known []string) func(reflect.Value, tree.Value) error {
 	return func(dst reflect.Value, v tree.Value) error {
 		for _, e := range v.List {
+			if len(p.Mistakes) > mistakesMax {
+				break
+			}
 			if e.Kind != tree.String || !slices.Contains(known, e.Text) {
 				p.wrong(e.At, "Invalid "+block+" capability", "%q is not %s", e.Text, oneOf(known, e.Text))
 			}
