@@ -79,6 +79,7 @@ func matches(glob, name string) bool {
 // entry is the merged rules of one pattern.
 type entry struct {
 	*pattern
+	kind kind
 	// grants are the capabilities of all rules, and perhaps [denied].
 	grants uint64
 	first  *grant
@@ -100,32 +101,69 @@ func compare(a, b *entry) int {
 type table struct {
 	by [shapes]map[string]*entry
 	// lengths are those of the keys of prefixes and suffixes, the longest first.
-	lengths [shapes][]int
+	lengths [shapes][]length
 	mixed   []*entry
 	// somewhere are the capabilities that some entry grants.
 	somewhere uint64
 }
 
-// finish computes what lookups need.
-func (t *table) finish() {
-	for _, s := range []shape{prefix, suffix} {
-		for key := range t.by[s] {
-			t.lengths[s] = append(t.lengths[s], len(key))
-		}
-		slices.SortFunc(t.lengths[s], func(a, b int) int { return b - a })
-		t.lengths[s] = slices.Compact(t.lengths[s])
+// length is how long some keys are, with the set of their inner bytes, the last of a prefix and the first of a suffix: most
+// names need no look-up.
+type length struct {
+	bytes int
+	inner [4]uint64
+}
+
+// add adds an entry when all its rules are merged.
+func (t *table) add(e *entry) {
+	if e.grants&denied == 0 {
+		t.somewhere |= e.grants
 	}
-	for _, e := range t.by[mixed] {
+	switch e.shape {
+	case mixed:
 		t.mixed = append(t.mixed, e)
+	case prefix, suffix:
+		all := &t.lengths[e.shape]
+		i, found := slices.BinarySearchFunc(*all, e.literal, func(l length, n int) int { return n - l.bytes })
+		if !found {
+			*all = slices.Insert(*all, i, length{bytes: e.literal})
+		}
+		if e.literal > 0 {
+			b := inner(e.shape, e.key(), e.literal)
+			(*all)[i].inner[b/64] |= 1 << (b % 64)
+		}
 	}
-	slices.SortFunc(t.mixed, compare)
-	for s := range t.by {
-		for _, e := range t.by[s] {
-			if e.grants&denied == 0 {
-				t.somewhere |= e.grants
+}
+
+// inner is the byte of a name at the star of a glob whose key has n bytes.
+func inner(s shape, name string, n int) byte {
+	if s == prefix {
+		return name[n-1]
+	}
+	return name[len(name)-n]
+}
+
+// longest returns the entry of the longest prefix or suffix of a name.
+func (t *table) longest(s shape, name string) *entry {
+	for i := range t.lengths[s] {
+		l := &t.lengths[s][i]
+		if l.bytes > len(name) {
+			continue
+		}
+		if l.bytes > 0 {
+			if b := inner(s, name, l.bytes); l.inner[b/64]&(1<<(b%64)) == 0 {
+				continue
 			}
 		}
+		key := name[:l.bytes]
+		if s == suffix {
+			key = name[len(name)-l.bytes:]
+		}
+		if e := t.by[s][key]; e != nil {
+			return e
+		}
 	}
+	return nil
 }
 
 // find returns the entry that decides about a name, nil when no pattern matches it.
@@ -133,25 +171,9 @@ func (t *table) find(name string) *entry {
 	if e := t.by[exact][name]; e != nil {
 		return e
 	}
-	var best *entry
-	for _, n := range t.lengths[prefix] {
-		if n > len(name) {
-			continue
-		}
-		if best = t.by[prefix][name[:n]]; best != nil {
-			break
-		}
-	}
-	for _, n := range t.lengths[suffix] {
-		if n > len(name) {
-			continue
-		}
-		if e := t.by[suffix][name[len(name)-n:]]; e != nil {
-			if best == nil || compare(e, best) < 0 {
-				best = e
-			}
-			break
-		}
+	best := t.longest(prefix, name)
+	if e := t.longest(suffix, name); e != nil && (best == nil || compare(e, best) < 0) {
+		best = e
 	}
 	for _, e := range t.mixed {
 		if best != nil && compare(best, e) < 0 {

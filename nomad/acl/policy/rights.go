@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/open-nomad/open-nomad/api"
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
 
 // Named is a policy with its name.
 type Named struct {
@@ -19,10 +23,16 @@ func Everything() *Rights { return &Rights{management: true} }
 
 // Compile merges policies.
 func Compile(policies ...Named) *Rights {
+	var sizes [kinds][shapes]int
 	n := 0
 	for _, p := range policies {
-		if p.Policy != nil {
-			n += len(p.Policy.rules)
+		if p.Policy == nil {
+			continue
+		}
+		n += len(p.Policy.rules)
+		for i := range p.Policy.rules {
+			rule := &p.Policy.rules[i]
+			sizes[rule.kind][rule.pattern.shape]++
 		}
 	}
 	r := &Rights{}
@@ -35,11 +45,11 @@ func Compile(policies ...Named) *Rights {
 			rule := &p.Policy.rules[i]
 			by := &r.tables[rule.kind].by[rule.pattern.shape]
 			if *by == nil {
-				*by = map[string]*entry{}
+				*by = make(map[string]*entry, sizes[rule.kind][rule.pattern.shape])
 			}
 			e := (*by)[rule.pattern.key()]
 			if e == nil {
-				entries = append(entries, entry{pattern: &rule.pattern})
+				entries = append(entries, entry{pattern: &rule.pattern, kind: rule.kind})
 				e = &entries[len(entries)-1]
 				(*by)[rule.pattern.key()] = e
 			}
@@ -48,8 +58,11 @@ func Compile(policies ...Named) *Rights {
 			e.grants |= rule.grants
 		}
 	}
+	for i := range entries {
+		r.tables[entries[i].kind].add(&entries[i])
+	}
 	for k := range r.tables {
-		r.tables[k].finish()
+		slices.SortFunc(r.tables[k].mixed, compare)
 	}
 	return r
 }
