@@ -179,6 +179,9 @@ var homes = map[string][]string{
 	"github.com/container-storage-interface/spec": {"plugins/csi", "plugins/csi/"},
 	"go.etcd.io/bbolt":                            {"client/store"},
 	"github.com/urfave/cli/v3":                    {"command", "command/", "cmd/nomad"},
+	"github.com/coreos/go-oidc/v3":                {"nomad/login/provider"},
+	"github.com/go-jose/go-jose/v4":               {"nomad/login/provider", "nomad/login/providertest"},
+	"golang.org/x/oauth2":                         {"nomad/login/provider"},
 }
 
 func TestThirdPartyNamesStayInTheirPackages(t *testing.T) {
