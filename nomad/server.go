@@ -22,6 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/login/provider"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
@@ -57,7 +59,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, nextCommands,
+		keyring.Commands, login.Commands, nextCommands,
 	)
 }
 
@@ -157,6 +159,15 @@ func (s *Server) keystore() string {
 	return filepath.Join(s.conf.Dir, "keystore")
 }
 
+// clusterKey returns the key that signs for the cluster.
+func (s *Server) clusterKey() (*provider.Key, error) {
+	secret, err := s.keyring.Active()
+	if err != nil {
+		return nil, err
+	}
+	return &provider.Key{ID: secret.KeyID, Private: secret.Sign}, nil
+}
+
 // services builds the services, binds their methods and collects the leader's loops.
 func (s *Server) services() {
 	log := s.conf.Log
@@ -200,6 +211,7 @@ func (s *Server) services() {
 		nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
+		login.New(login.Config{Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey)}),
 		operatorService,
 	} {
 		s.rpc.Handle(service.Handlers()...)

@@ -89,3 +89,12 @@ const (
 	KindDeploymentHealth
 	KindDeploymentStep
 )
+
+// Commands on logins.
+const (
+	KindAuthMethodUpsert Kind = iota + 150
+	KindAuthMethodDelete
+	KindBindingRuleUpsert
+	KindBindingRuleDelete
+	KindLogin
+)

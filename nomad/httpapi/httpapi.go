@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/evals"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/jobs"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/login"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/nodes"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/operator"
@@ -65,7 +66,7 @@ func (c Config) routes() []endpoint.Route {
 		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Gauges: c.Gauges, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
-	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes,
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, login.Routes,
 		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
 }
 

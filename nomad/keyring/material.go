@@ -25,6 +25,8 @@ const (
 
 // Secret is the secret half of a root key.
 type Secret struct {
+	// KeyID is the id of the root key.
+	KeyID string
 	// Sign signs tokens.
 	Sign *rsa.PrivateKey
 	// Data encrypts data with AES-256-GCM.
@@ -78,7 +80,7 @@ func open(key *api.RootKey, unlock []byte) (*Secret, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "root key %s: %w", key.KeyID, err)
 	}
-	return &Secret{sign, s.Data}, nil
+	return &Secret{key.KeyID, sign, s.Data}, nil
 }
 
 func cipherOf(unlock []byte) (cipher.AEAD, error) {

@@ -1,0 +1,2 @@
+// Package login has the HTTP endpoints of auth methods, binding rules and logins.
+package login
