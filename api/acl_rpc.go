@@ -203,6 +203,8 @@ type ACLCheckRequest struct {
 	Right Right
 	// Name is the namespace, node pool or host volume; empty for rights on single objects.
 	Name string `msg:",omitempty"`
+	// AllocID asks for the right in the namespace of an allocation.
+	AllocID string `msg:",omitempty"`
 	QueryOptions
 }
 

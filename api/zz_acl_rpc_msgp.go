@@ -1107,12 +1107,16 @@ func (z *ACLBootstrapRequest) Msgsize() (s int) {
 func (z *ACLCheckRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Name == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1121,41 +1125,20 @@ func (z *ACLCheckRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if zb0001Len != 0 {
 		// string "Right"
 		o = append(o, 0xa5, 0x52, 0x69, 0x67, 0x68, 0x74)
-		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
-		_ = zb0002Mask
-		if z.Right.On == "" {
-			zb0002Len--
-			zb0002Mask |= 0x1
-		}
-		if z.Right.Any == nil {
-			zb0002Len--
-			zb0002Mask |= 0x2
-		}
-		// variable map header, size zb0002Len
-		o = append(o, 0x80|uint8(zb0002Len))
-
-		// skip if no fields are to be emitted
-		if zb0002Len != 0 {
-			if (zb0002Mask & 0x1) == 0 { // if not omitted
-				// string "On"
-				o = append(o, 0xa2, 0x4f, 0x6e)
-				o = msgp.AppendString(o, string(z.Right.On))
-			}
-			if (zb0002Mask & 0x2) == 0 { // if not omitted
-				// string "Any"
-				o = append(o, 0xa3, 0x41, 0x6e, 0x79)
-				o = msgp.AppendArrayHeader(o, uint32(len(z.Right.Any)))
-				for za0001 := range z.Right.Any {
-					o = msgp.AppendString(o, z.Right.Any[za0001])
-				}
-			}
+		o, err = z.Right.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "Right")
+			return
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
 			// string "Name"
 			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
 			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -1191,69 +1174,21 @@ func (z *ACLCheckRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		}
 		switch msgp.UnsafeString(field) {
 		case "Right":
-			var zb0002 uint32
-			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			bts, err = z.Right.UnmarshalMsg(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Right")
 				return
-			}
-			if zb0002 > z267533b6limitMaps {
-				err = msgp.ErrLimitExceeded
-				return
-			}
-			for zb0002 > 0 {
-				zb0002--
-				field, bts, err = msgp.ReadMapKeyZC(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "Right")
-					return
-				}
-				switch msgp.UnsafeString(field) {
-				case "On":
-					{
-						var zb0003 string
-						zb0003, bts, err = msgp.ReadStringBytes(bts)
-						if err != nil {
-							err = msgp.WrapError(err, "Right", "On")
-							return
-						}
-						z.Right.On = RightOn(zb0003)
-					}
-				case "Any":
-					var zb0004 uint32
-					zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
-					if err != nil {
-						err = msgp.WrapError(err, "Right", "Any")
-						return
-					}
-					if zb0004 > z267533b6limitArrays {
-						err = msgp.ErrLimitExceeded
-						return
-					}
-					if cap(z.Right.Any) >= int(zb0004) {
-						z.Right.Any = z.Right.Any[:zb0004]
-					} else {
-						z.Right.Any = make([]string, zb0004)
-					}
-					for za0001 := range z.Right.Any {
-						z.Right.Any[za0001], bts, err = msgp.ReadStringBytes(bts)
-						if err != nil {
-							err = msgp.WrapError(err, "Right", "Any", za0001)
-							return
-						}
-					}
-				default:
-					bts, err = msgp.Skip(bts)
-					if err != nil {
-						err = msgp.WrapError(err, "Right")
-						return
-					}
-				}
 			}
 		case "Name":
 			z.Name, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
 				return
 			}
 		case "QueryOptions":
@@ -1276,11 +1211,7 @@ func (z *ACLCheckRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ACLCheckRequest) Msgsize() (s int) {
-	s = 1 + 6 + 1 + 3 + msgp.StringPrefixSize + len(string(z.Right.On)) + 4 + msgp.ArrayHeaderSize
-	for za0001 := range z.Right.Any {
-		s += msgp.StringPrefixSize + len(z.Right.Any[za0001])
-	}
-	s += 5 + msgp.StringPrefixSize + len(z.Name) + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 6 + z.Right.Msgsize() + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 13 + z.QueryOptions.Msgsize()
 	return
 }
 

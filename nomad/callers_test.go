@@ -30,21 +30,23 @@ type method struct{ name, scope, auth string }
 
 func methods(t *testing.T) []method {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../api/wire/methods.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []method
-	ast.Inspect(file, func(n ast.Node) bool {
-		lit, ok := n.(*ast.CompositeLit)
-		if !ok || len(lit.Elts) != 3 {
-			return true
+	for _, name := range []string{"../api/wire/methods.go", "../api/wire/methods_acl.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, method{
-			strings.Trim(lit.Elts[0].(*ast.BasicLit).Value, `"`), lit.Elts[1].(*ast.Ident).Name, lit.Elts[2].(*ast.Ident).Name,
+		ast.Inspect(file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok || len(lit.Elts) != 4 {
+				return true
+			}
+			all = append(all, method{
+				strings.Trim(lit.Elts[0].(*ast.BasicLit).Value, `"`), lit.Elts[1].(*ast.Ident).Name, lit.Elts[2].(*ast.Ident).Name,
+			})
+			return true
 		})
-		return true
-	})
+	}
 	if len(all) < 90 {
 		t.Fatalf("found only %d methods", len(all))
 	}

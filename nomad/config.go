@@ -37,6 +37,8 @@ type Config struct {
 	Begin operator.Begin
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
 	TLS *wire.Reloadable
+	// AccessControl makes tokens decide what callers may do.
+	AccessControl bool
 	// Limits bound what one client may take of the RPC port.
 	Limits wire.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/member"
 )
@@ -65,7 +66,7 @@ func (s *Server) Schedulers() *evals.Service { return s.evals }
 
 // ineligible takes a node out of scheduling.
 func (s *Server) ineligible(ctx context.Context, node string) error {
-	_, err := wire.NodeEligibility.Call(ctx, s.rpc, &api.NodeEligibilityRequest{NodeID: node, Eligibility: api.NodeSchedulingIneligible})
+	_, err := wire.NodeEligibility.Call(access.Internal(ctx), s.rpc, &api.NodeEligibilityRequest{NodeID: node, Eligibility: api.NodeSchedulingIneligible})
 	return err
 }
 

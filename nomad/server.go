@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/deployments"
 	"github.com/open-nomad/open-nomad/nomad/evals"
@@ -175,8 +176,9 @@ func (s *Server) services() {
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
 		Servers: s.serversHere, Voters: s.raft.Voters,
 	})
+	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify})
 	s.rpc = rpc.New(rpc.Config{
-		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify,
+		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify, Gate: gate,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
 	})
 	s.evals = evals.New(evals.Config{
@@ -212,7 +214,7 @@ func (s *Server) services() {
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		login.New(login.Config{Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey)}),
-		operatorService,
+		operatorService, gate,
 	} {
 		s.rpc.Handle(service.Handlers()...)
 	}

@@ -80,9 +80,9 @@ var (
 	// JobPeriodicForce launches a periodic job out of turn.
 	JobPeriodicForce = Method[api.JobRequest, api.PeriodicForceResponse]{"Job.PeriodicForce", Leader, ByUser, inNamespace("submit-job", "dispatch-job", "force-periodic-job")}
 	// ScalingPolicyList lists scaling policies.
-	ScalingPolicyList = Method[api.ScalingPolicyListRequest, api.ScalingPolicyListResponse]{"Scaling.List", Any, ByUser, inNamespace("list-scaling-policies", "list-jobs")}
+	ScalingPolicyList = Method[api.ScalingPolicyListRequest, api.ScalingPolicyListResponse]{"Scaling.List", Any, ByUser, inNamespace("list-scaling-policies", "read-job")}
 	// ScalingPolicyGet reads one scaling policy.
-	ScalingPolicyGet = Method[api.NameRequest, api.ScalingPolicyGetResponse]{"Scaling.Get", Any, ByUser, ofRow("read-scaling-policy", "list-jobs")}
+	ScalingPolicyGet = Method[api.NameRequest, api.ScalingPolicyGetResponse]{"Scaling.Get", Any, ByUser, ofRow("read-scaling-policy", "read-job")}
 )
 
 // Methods of Eval.
@@ -148,7 +148,7 @@ var (
 	// VolumeDelete deletes a volume at the provider.
 	VolumeDelete = Method[api.VolumeDeleteRequest, api.WriteMeta]{"Volume.Delete", Leader, ByUser, writeVolume.and(pluginRead)}
 	// VolumeDetach releases a volume from a node.
-	VolumeDetach = Method[api.VolumeDetachRequest, api.VolumeDetachResponse]{"Volume.Detach", Leader, ByUser, inNamespace("csi-mount-volume", "csi-write-volume").and(pluginRead)}
+	VolumeDetach = Method[api.VolumeDetachRequest, api.VolumeDetachResponse]{"Volume.Detach", Leader, ByUser, writeVolume.and(pluginRead)}
 	// VolumeList lists volumes.
 	VolumeList = Method[api.VolumeListRequest, api.VolumeListResponse]{"Volume.List", Any, ByUser, listVolumes}
 	// VolumeAttachments lists attachments, and mounts whose removal is not confirmed.

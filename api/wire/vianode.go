@@ -36,13 +36,44 @@ func (t through) Invoke(ctx context.Context, method string, req, resp any) error
 
 // secretOf returns the token in a request.
 func secretOf(req any) string {
-	switch r := req.(type) {
-	case interface{ Options() *api.QueryOptions }:
-		return r.Options().AuthToken
-	case interface{ Writes() *api.WriteRequest }:
-		return r.Writes().SecretID
+	if r, ok := req.(api.Authenticated); ok {
+		return *r.Secret()
 	}
 	return ""
+}
+
+// NodeMethod is a method that nodes serve for users.
+type NodeMethod struct {
+	Auth  Auth
+	Needs Needs
+	// New makes an empty request.
+	New func() any
+}
+
+// NodeMethods are the methods that nodes serve for users, by name.
+var NodeMethods = map[string]NodeMethod{}
+
+func userMethod[Req, Resp any](m Method[Req, Resp]) {
+	NodeMethods[m.Name] = NodeMethod{Auth: m.Auth, Needs: m.Needs, New: func() any { return new(Req) }}
+}
+
+func init() {
+	userMethod(ClientAllocRestart)
+	userMethod(ClientAllocSignal)
+	userMethod(ClientAllocStats)
+	userMethod(ClientAllocLogs)
+	userMethod(ClientAllocFileList)
+	userMethod(ClientAllocFileStat)
+	userMethod(ClientAllocFileRead)
+	userMethod(ClientAllocGC)
+	userMethod(ClientNodeStats)
+	userMethod(ClientNodeGC)
+}
+
+// Decode reads an encoded request of the method.
+func (m NodeMethod) Decode(ctx context.Context, body []byte) (any, error) {
+	req := m.New()
+	return req, decodeRequest(ctx, body, req)
 }
 
 // Coded encodes a request to be sent inside another one, and returns the decoder of the reply.

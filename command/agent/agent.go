@@ -226,6 +226,7 @@ func (a *agent) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
 		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
+		AccessControl: a.cfg.ACL.Enabled,
 	}
 	if a.cfg.EnableDebug {
 		c.Extra = map[string]http.Handler{"/debug/pprof/": profiles()}
@@ -259,7 +260,7 @@ func (a *agent) setServers(addresses []string) error {
 
 // ownNode reaches the node of an agent without a server, and others through the servers.
 func (a *agent) ownNode(id string) (wire.Caller, error) {
-	if id != a.node.ID() {
+	if id != a.node.ID() || a.cfg.ACL.Enabled { // the servers know what tokens permit
 		return wire.Through(a.link, "", id), nil
 	}
 	return wire.Direct(a.node.Handlers()...), nil

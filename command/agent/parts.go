@@ -34,7 +34,8 @@ func (a *agent) serverConfig() nomad.Config {
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: build(a.version), Dir: dir,
 		Bind:      net.JoinHostPort(cmp.Or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
 		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
-		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
+		AccessControl: a.cfg.ACL.Enabled,
+		Workers:       workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Gossip: a.gossip(),
 		Limits: wire.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
 		Raft: nomad.RaftTuning{

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -60,7 +61,10 @@ func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.Alloc
 func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetResponse, error) {
 	out := &api.AllocGetResponse{}
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.AllocKey(r.AllocID)}, func(tx *state.Txn) error {
-		out.Alloc = tx.Alloc(r.AllocID)
+		out.Alloc = nil
+		if a := tx.Alloc(r.AllocID); a != nil && access.Sees(ctx, a.Namespace) {
+			out.Alloc = a
+		}
 		return nil
 	})
 	return out, err
@@ -70,6 +74,11 @@ func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetRe
 func (s *Service) Stop(ctx context.Context, r *api.AllocStopRequest) (*api.AllocStopResponse, error) {
 	if r.AllocID == "" {
 		return nil, fault.New(fault.Invalid, "must provide an alloc id")
+	}
+	if a := s.state.Read().Alloc(r.AllocID); a != nil {
+		if err := access.Refusal(ctx, a.Namespace, fmt.Errorf("stop alloc: %w", missing(a.ID))); err != nil {
+			return nil, err
+		}
 	}
 	c := &Transition{
 		AllocID: r.AllocID, EvalID: uuid.NewString(),

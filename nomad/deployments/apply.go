@@ -14,7 +14,7 @@ import (
 func active(tx *state.Txn, id, action string) (*api.Deployment, error) {
 	d := tx.Deployment(id)
 	if d == nil {
-		return nil, fault.New(fault.NotFound, "deployment %q not found", id)
+		return nil, missing(id)
 	}
 	if !d.Active() {
 		return nil, fault.New(fault.Invalid, "can't %s terminal deployment", action)
@@ -276,3 +276,5 @@ func carryOn(tx *state.Txn, d *api.Deployment, evaluation bool, evalID string) *
 	}
 	return &Outcome{}
 }
+
+func missing(id string) error { return fault.New(fault.NotFound, "deployment %q not found", id) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -35,7 +36,10 @@ func (s *Service) List(ctx context.Context, r *api.QueryOptions) (*api.Deploymen
 func (s *Service) Get(ctx context.Context, r *api.DeploymentRequest) (*api.DeploymentGetResponse, error) {
 	out := &api.DeploymentGetResponse{}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.DeploymentKey(r.DeploymentID)}, func(tx *state.Txn) error {
-		out.Deployment = tx.Deployment(r.DeploymentID)
+		out.Deployment = nil
+		if d := tx.Deployment(r.DeploymentID); d != nil && access.Sees(ctx, d.Namespace) {
+			out.Deployment = d
+		}
 		return nil
 	})
 	return out, err
@@ -51,7 +55,7 @@ func (s *Service) Allocations(ctx context.Context, r *api.DeploymentRequest) (*a
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Allocs = []*api.AllocStub{}
 		d := tx.Deployment(r.DeploymentID)
-		if d == nil {
+		if d == nil || !access.Sees(ctx, d.Namespace) {
 			return nil
 		}
 		for a := range tx.AllocsByJob(d.Namespace, d.JobID) {

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -91,6 +92,11 @@ func (s *Service) AllocHealth(ctx context.Context, r *api.DeploymentAllocHealthR
 func (s *Service) write(ctx context.Context, action, id string, c fsm.Command) (*api.DeploymentUpdateResponse, error) {
 	if id == "" {
 		return nil, fault.New(fault.Invalid, "missing deployment ID")
+	}
+	if d := s.State.Read().Deployment(id); d != nil {
+		if err := access.Refusal(ctx, d.Namespace, fmt.Errorf("%s deployment %q: %w", action, id, missing(id))); err != nil {
+			return nil, err
+		}
 	}
 	res, err := s.Raft.Propose(ctx, c)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -141,10 +142,15 @@ func (s *Service) Get(ctx context.Context, r *api.EvalRequest) (*api.EvalGetResp
 	resp := &api.EvalGetResponse{}
 	keys := []state.Key{state.EvalKey(r.EvalID)}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
-		resp.Eval = tx.Eval(r.EvalID)
-		if resp.Eval != nil && r.Related {
-			with := *resp.Eval
-			with.RelatedEvals = related(tx, resp.Eval)
+		resp.Eval = nil
+		e := tx.Eval(r.EvalID)
+		if e == nil || !access.Sees(ctx, e.Namespace) {
+			return nil
+		}
+		resp.Eval = e
+		if r.Related {
+			with := *e
+			with.RelatedEvals = related(tx, e)
 			resp.Eval = &with
 		}
 		return nil
@@ -187,7 +193,9 @@ func (s *Service) Allocations(ctx context.Context, r *api.EvalRequest) (*api.All
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
 		resp.Allocs = nil
 		for a := range tx.AllocsByEval(r.EvalID) {
-			resp.Allocs = append(resp.Allocs, row.Of(a))
+			if access.Sees(ctx, a.Namespace) {
+				resp.Allocs = append(resp.Allocs, row.Of(a))
+			}
 		}
 		return nil
 	})

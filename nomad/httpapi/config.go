@@ -39,6 +39,8 @@ type Config struct {
 	Name       string
 	Region     string
 	Datacenter string
+	// AccessControl is set when tokens decide what a caller may do.
+	AccessControl bool
 	// OtherRegions is set when Servers forward to other regions.
 	OtherRegions bool
 	// Headers are added to every response.

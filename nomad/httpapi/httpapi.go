@@ -37,6 +37,7 @@ func New(c Config) http.Handler {
 	}
 	site := http.NewCrossOriginProtection().Handler(endpoint.NewServer(endpoint.Config{
 		Servers: c.Servers, Node: c.Node, LocalNodeID: c.LocalNodeID, Region: c.Region, OtherRegions: c.OtherRegions, Log: c.Log, CPU: c.CPU,
+		AccessControl: c.AccessControl,
 	}, c.routes()))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {

@@ -87,7 +87,7 @@ func userMethods(t *testing.T) []string {
 	var names []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		lit, ok := n.(*ast.CompositeLit)
-		if !ok || len(lit.Elts) != 3 {
+		if !ok || len(lit.Elts) != 4 {
 			return true
 		}
 		if auth, ok := lit.Elts[2].(*ast.Ident); ok && (auth.Name == "ByUser" || auth.Name == "ByOperator") {

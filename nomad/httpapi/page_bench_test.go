@@ -14,11 +14,11 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	allocservice "github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
-	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -45,19 +45,24 @@ func filled(tb testing.TB, n int) *state.Store {
 	return s
 }
 
-// pages serves the lists of a state over HTTP, to callers who see the visible namespaces.
-func pages(tb testing.TB, s *state.Store, visible func(namespace string) bool) *httptest.Server {
+// pages serves the lists of a state over HTTP, with access control when there are rules for callers without a token.
+func pages(tb testing.TB, s *state.Store, rules string) *httptest.Server {
 	tb.Helper()
 	log := hclog.NewNullLogger()
+	gate := access.New(access.Config{State: s, Enabled: rules != ""})
+	tx := s.Write(s.Read().Index()+1, time.Now())
+	tx.PutACLPolicy(&api.ACLPolicy{Name: api.AnonymousPolicy, Rules: rules})
+	tx.Commit()
 	var handlers []wire.Handler
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		jobs.New(jobs.Config{Log: log, State: s}), allocservice.New(allocservice.Config{Log: log, State: s}), evals.New(evals.Config{Log: log, State: s}),
 	} {
 		for _, h := range service.Handlers() {
-			serve := h.Serve
+			serve, needs := h.Serve, h.Needs
 			h.Serve = func(ctx context.Context, req any) (any, error) {
-				if visible != nil {
-					ctx = page.WithVisible(ctx, visible)
+				ctx, err := gate.Admit(ctx, needs, req)
+				if err != nil {
+					return nil, err
 				}
 				return serve(ctx, req)
 			}
@@ -74,8 +79,12 @@ func BenchmarkPage(b *testing.B) {
 	const rows, pageRows, reads = 50_000, 100, 100
 	s := filled(b, rows)
 	plain := &http.Client{Transport: &http.Transport{DisableCompression: true}}
-	for rights, visible := range map[string]func(string) bool{"all": nil, "half": func(ns string) bool { return ns >= "ns5" }} {
-		server := pages(b, s, visible)
+	half := ""
+	for n := 5; n < 10; n++ {
+		half += fmt.Sprintf("namespace \"ns%d\" { policy = \"read\" }\n", n)
+	}
+	for rights, rules := range map[string]string{"all": "", "half": half} {
+		server := pages(b, s, rules)
 		for _, list := range []string{"jobs", "allocations", "evaluations"} {
 			b.Run(list+"/"+rights, func(b *testing.B) {
 				url := fmt.Sprintf("%s/v1/%s?namespace=*&per_page=%d", server.URL, list, pageRows)

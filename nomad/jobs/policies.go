@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -43,7 +44,7 @@ func (s *Service) Policy(ctx context.Context, r *api.NameRequest) (*api.ScalingP
 	out := &api.ScalingPolicyGetResponse{}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableJobs)}, func(tx *state.Txn) error {
 		out.Policy = nil
-		if j := tx.JobByPolicy(r.Name); j != nil && !j.Stop {
+		if j := tx.JobByPolicy(r.Name); j != nil && !j.Stop && access.Sees(ctx, j.Namespace) {
 			out.Policy = policyOf(state.Policy{ID: r.Name, Job: j})
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -45,7 +46,9 @@ func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.Namespace
 	out := &api.NamespaceListResponse{}
 	var err error
 	out.Namespaces, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNamespaces)}, func(tx *state.Txn) page.List[*api.Namespace, *api.Namespace] {
-		return page.Stored(tx.NamespaceSpan, func(n *api.Namespace) string { return n.Name })
+		l := page.Stored(tx.NamespaceSpan, func(n *api.Namespace) string { return n.Name })
+		l.Keep = func(n *api.Namespace) bool { return access.Of(ctx).Rights.Sees(n.Name) }
+		return l
 	})
 	return out, err
 }
@@ -54,7 +57,10 @@ func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.Namespace
 func (s *Service) Get(ctx context.Context, r *api.NameRequest) (*api.NamespaceGetResponse, error) {
 	out := &api.NamespaceGetResponse{}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableNamespaces)}, func(tx *state.Txn) error {
-		out.Namespace = tx.Namespace(r.Name)
+		out.Namespace = nil
+		if access.Of(ctx).Rights.Sees(r.Name) {
+			out.Namespace = tx.Namespace(r.Name)
+		}
 		return nil
 	})
 	return out, err
@@ -85,7 +91,9 @@ func (s *Service) Pools(ctx context.Context, q *api.QueryOptions) (*api.NodePool
 	out := &api.NodePoolListResponse{}
 	var err error
 	out.Pools, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodePools)}, func(tx *state.Txn) page.List[*api.NodePool, *api.NodePool] {
-		return page.Stored(tx.NodePoolSpan, func(p *api.NodePool) string { return p.Name })
+		l := page.Stored(tx.NodePoolSpan, func(p *api.NodePool) string { return p.Name })
+		l.Keep = func(p *api.NodePool) bool { return access.Sees(ctx, p.Name) }
+		return l
 	})
 	return out, err
 }
@@ -94,7 +102,10 @@ func (s *Service) Pools(ctx context.Context, q *api.QueryOptions) (*api.NodePool
 func (s *Service) Pool(ctx context.Context, r *api.NameRequest) (*api.NodePoolGetResponse, error) {
 	out := &api.NodePoolGetResponse{}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodePools)}, func(tx *state.Txn) error {
-		out.Pool = tx.NodePool(r.Name)
+		out.Pool = nil
+		if access.Sees(ctx, r.Name) {
+			out.Pool = tx.NodePool(r.Name)
+		}
 		return nil
 	})
 	return out, err
@@ -105,6 +116,9 @@ func (s *Service) UpsertPool(ctx context.Context, r *api.NodePoolUpsertRequest) 
 	if r.Spec == nil {
 		return nil, fault.New(fault.Invalid, "missing node pool specification")
 	}
+	if !access.Sees(ctx, r.Spec.Name) {
+		return nil, access.ErrDenied
+	}
 	p := *r.Spec
 	if err := checkPool(&p); err != nil {
 		return nil, err
@@ -114,6 +128,9 @@ func (s *Service) UpsertPool(ctx context.Context, r *api.NodePoolUpsertRequest) 
 
 // DeletePool forgets a node pool that nothing uses.
 func (s *Service) DeletePool(ctx context.Context, r *api.NameWriteRequest) (*api.WriteMeta, error) {
+	if !access.Sees(ctx, r.Name) {
+		return nil, access.ErrDenied
+	}
 	if builtinPool(r.Name) {
 		return nil, fault.New(fault.Invalid, "node pool %q is built in and cannot be deleted", r.Name)
 	}

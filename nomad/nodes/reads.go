@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -176,7 +177,9 @@ func (s *Service) Allocations(ctx context.Context, r *api.NodeRequest) (*api.All
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.NodeAllocsKey(r.NodeID)}, func(tx *state.Txn) error {
 		out.Allocs = nil
 		for a := range tx.AllocsByNode(r.NodeID) {
-			out.Allocs = append(out.Allocs, a)
+			if access.Sees(ctx, a.Namespace) {
+				out.Allocs = append(out.Allocs, a)
+			}
 		}
 		return nil
 	})

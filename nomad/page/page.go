@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -90,7 +91,7 @@ func Of[T, R any](ctx context.Context, q *api.QueryOptions, l List[T, R]) (rows 
 // page yields to other clients every 10 ms.
 func (l List[T, R]) page(ctx context.Context, q *api.QueryOptions, f *filter) (rows []R, next string, err error) {
 	span := state.Span{
-		Namespace: cmp.Or(q.Namespace, api.DefaultNamespace), Prefix: q.Prefix, From: q.NextToken, Reverse: q.Reverse, Visible: visible(ctx),
+		Namespace: cmp.Or(q.Namespace, api.DefaultNamespace), Prefix: q.Prefix, From: q.NextToken, Reverse: q.Reverse, Visible: access.Visible(ctx),
 	}
 	rows = []R{}
 	for done := false; !done && err == nil; {
@@ -125,17 +126,4 @@ func (l List[T, R]) page(ctx context.Context, q *api.QueryOptions, f *filter) (r
 		})
 	}
 	return rows, next, err
-}
-
-type visibleKey struct{}
-
-// WithVisible is the context of a caller who sees the rows of some namespaces only.
-func WithVisible(ctx context.Context, visible func(namespace string) bool) context.Context {
-	return context.WithValue(ctx, visibleKey{}, visible)
-}
-
-// visible reports what the caller sees; nil is everything.
-func visible(ctx context.Context) func(namespace string) bool {
-	see, _ := ctx.Value(visibleKey{}).(func(namespace string) bool)
-	return see
 }

@@ -3,10 +3,12 @@ package rpc
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -19,13 +21,18 @@ const (
 // Block runs read on a snapshot and sets the reply's index to that of the last change of the keys.
 // With q.MinIndex it runs read again until that index is greater, or q.MaxWait has passed, or another state was
 // restored, whose indexes cannot be compared with the previous ones; then the last reply is returned. read must
-// overwrite the reply of an earlier run.
+// overwrite the reply of an earlier run. Before it runs again, and when a row of the access tables changes, the token of the
+// caller is looked at again.
 func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.QueryMeta, keys []state.Key, read func(tx *state.Txn) error) error {
 	wait, cancel := context.WithTimeout(ctx, waitOf(q))
 	defer cancel()
 	line := s.Read().Line()
+	watched, expiry := keys, access.Expiry(ctx)
+	if access.Enabled(ctx) && q.MinIndex > 0 {
+		watched = slices.Concat(keys, access.Tables)
+	}
 	for {
-		w := s.Watch(keys...)
+		w := s.Watch(watched...)
 		index := s.Touched(keys...)
 		tx := s.Read()
 		if err := wire.RunShort(ctx, func() error { return read(tx) }); err != nil {
@@ -39,10 +46,15 @@ func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.Quer
 		}
 		select {
 		case <-w.C():
-			w.Stop()
+		case <-expiry:
+			expiry = nil
 		case <-wait.Done():
 			w.Stop()
 			return ctx.Err()
+		}
+		w.Stop()
+		if err := access.Again(ctx); err != nil {
+			return err
 		}
 	}
 }

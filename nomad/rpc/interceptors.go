@@ -18,7 +18,7 @@ type serve = func(context.Context, any) (any, error)
 // guarded adds the interceptors to a handler. Every server on the way checks the caller. The server that serves the call
 // checks the secret of a node right before, even when it won an election while it held the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.stamped(limitCPU(h)))))))
+	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.permitted(h, s.stamped(limitCPU(h))))))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -95,11 +95,11 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 		return next
 	}
 	checked := func(ctx context.Context, req any) (any, error) {
-		id, secret := credentials(req)
-		if id == "" {
+		node := nodeOf(req)
+		if node.NodeID == "" {
 			return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
 		}
-		if err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}); err != nil {
+		if err := s.verify(ctx, node); err != nil {
 			return nil, err
 		}
 		return next(ctx, req)
@@ -107,7 +107,7 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 	return func(ctx context.Context, req any) (any, error) {
 		if !s.config.Raft.IsLeader() {
 			// The state of this server may be old: the leader decides.
-			if id, secret := credentials(req); id != "" && s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}) != nil {
+			if node := nodeOf(req); node.NodeID != "" && s.verify(ctx, node) != nil {
 				return s.forward(ctx, h, req, checked)
 			}
 		}
@@ -151,32 +151,14 @@ func (s *Server) hostOfServer(address string) bool {
 	})
 }
 
-// nodeOf returns the node that makes a request.
+// nodeOf returns the node that makes a request; empty for requests of others.
 func nodeOf(req any) wire.Hello {
-	if r, ok := req.(*api.NodeRegisterRequest); ok && r.Node != nil {
-		return wire.Hello{NodeID: r.Node.ID, Secret: r.Node.SecretID}
+	r, ok := req.(api.ByNode)
+	if !ok {
+		return wire.Hello{}
 	}
-	id, secret := credentials(req)
+	id, secret := r.NodeCredentials()
 	return wire.Hello{NodeID: id, Secret: secret}
-}
-
-// credentials returns the node id and secret in the request of a node method; empty for other requests.
-func credentials(req any) (nodeID, secret string) {
-	switch r := req.(type) {
-	case *api.NodeHeartbeatRequest:
-		return r.NodeID, r.NodeSecret
-	case *api.NodeAssignmentsRequest:
-		return r.NodeID, r.NodeSecret
-	case *api.AllocUpdateRequest:
-		return r.NodeID, r.NodeSecret
-	case *api.VolumeClaimRequest:
-		return r.NodeID, r.NodeSecret
-	case *api.VolumeUnpublishRequest:
-		return r.NodeID, r.NodeSecret
-	case *api.VolumeIntentRequest:
-		return r.NodeID, r.NodeSecret
-	}
-	return "", ""
 }
 
 func (s *Server) stamped(next serve) serve {

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -145,23 +144,19 @@ func (s *Server) Relay(ctx context.Context, r *api.RelayRequest) (*api.RelayResp
 
 // CallNode forwards a user's call to a node of this region, through the server that it is connected to.
 func (s *Server) CallNode(ctx context.Context, r *api.NodeCallRequest) (*api.RelayResponse, error) {
-	if !forUsers(r.Method) {
-		return nil, fault.New(fault.Denied, "%q is no call of users to nodes", r.Method)
+	req, err := decoded(ctx, r.Method, r.Body)
+	if err != nil {
+		return nil, err
 	}
 	node, err := s.Node(r.NodeID)
 	if err != nil {
 		return nil, err
 	}
-	req, resp := raw(r.Body), raw(nil)
-	if err := node.Invoke(ctx, r.Method, &req, &resp); err != nil {
+	resp := raw(nil)
+	if err := node.Invoke(ctx, r.Method, req, &resp); err != nil {
 		return nil, err
 	}
 	return &api.RelayResponse{Held: true, Body: resp}, nil
-}
-
-// forUsers reports whether users may call a method of nodes.
-func forUsers(method string) bool {
-	return strings.HasPrefix(method, "ClientAlloc.") || strings.HasPrefix(method, "ClientNode.")
 }
 
 // raw is an encoded message.

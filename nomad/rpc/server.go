@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	State *state.Store
 	// Dialer reaches other servers.
 	Dialer wire.Dialer
+	// Gate admits calls of users; nil admits all.
+	Gate *access.Gate
 	// VerifyNode checks the secret of a node; nil refuses all.
 	VerifyNode func(ctx context.Context, nodeID, secret string) error
 	// Region is where this server is, Address its own RPC address among those of Servers.
@@ -115,10 +118,13 @@ func (s *Server) CPU() *wire.CPU { return s.cpu }
 // holds it, which the first call finds out. It implements [NodeCaller].
 func (s *Server) Node(id string) (wire.Caller, error) {
 	direct, err := s.nodes.get(id)
-	if err != nil && len(s.others()) > 0 {
-		return relayed{s, id}, nil
+	switch {
+	case err == nil:
+		return onNode{s, direct}, nil
+	case len(s.others()) > 0:
+		return onNode{s, relayed{s, id}}, nil
 	}
-	return direct, err
+	return nil, err
 }
 
 // Peer is the way to another server of this region.

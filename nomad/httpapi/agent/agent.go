@@ -30,19 +30,25 @@ type Config struct {
 	SetServerAddresses func([]string) error
 }
 
+// Rights on what agents answer themselves.
+var (
+	agentRead  = api.Right{On: api.OnAgent, Any: []string{"read"}}
+	agentWrite = api.Right{On: api.OnAgent, Any: []string{"write"}}
+)
+
 // Routes are the endpoints of this agent, and of the servers that it knows.
 func Routes(a Config) []endpoint.Route {
 	return []endpoint.Route{
-		{Method: "GET", Pattern: "/v1/agent/self", Serve: a.agentSelf},
+		{Method: "GET", Pattern: "/v1/agent/self", Serve: a.agentSelf, Right: agentRead},
 		{Method: "GET", Pattern: "/v1/agent/members", Serve: a.agentMembers},
 		{Method: "GET", Pattern: "/v1/agent/health", Serve: a.agentHealth},
-		{Method: "GET", Pattern: "/v1/agent/servers", Serve: a.agentServers},
+		{Method: "GET", Pattern: "/v1/agent/servers", Serve: a.agentServers, Right: agentRead},
 		{Method: "GET", Pattern: "/v1/status/leader", Serve: statusLeader},
 		{Method: "GET", Pattern: "/v1/status/peers", Serve: statusPeers},
 		{Method: "GET", Pattern: "/v1/regions", Serve: regions},
 		{Method: "PUT", Pattern: "/v1/agent/join", Serve: agentJoin},
 		{Method: "PUT", Pattern: "/v1/agent/force-leave", Serve: agentForceLeave},
-		{Method: "PUT", Pattern: "/v1/agent/servers", Serve: a.setAgentServers},
+		{Method: "PUT", Pattern: "/v1/agent/servers", Serve: a.setAgentServers, Right: agentWrite},
 		{Method: "GET", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
 		{Method: "PUT", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
 		{Method: "PUT", Pattern: "/v1/agent/keyring/install", Serve: keyring(api.KeyringInstall)},
@@ -50,10 +56,10 @@ func Routes(a Config) []endpoint.Route {
 		{Method: "PUT", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
 		{Method: "DELETE", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
 		{Method: "GET", Pattern: "/v1/metrics", Serve: a.metrics},
-		{Method: "GET", Pattern: "/v1/agent/schedulers", Serve: a.schedulerWorkers},
-		{Method: "GET", Pattern: "/v1/agent/schedulers/config", Serve: a.schedulerWorkerConfig},
-		{Method: "PUT", Pattern: "/v1/agent/schedulers/config", Serve: a.setSchedulerWorkerConfig},
-		{Method: "PUT", Pattern: "/v1/agent/reload", Serve: a.agentReload},
+		{Method: "GET", Pattern: "/v1/agent/schedulers", Serve: a.schedulerWorkers, Right: agentRead},
+		{Method: "GET", Pattern: "/v1/agent/schedulers/config", Serve: a.schedulerWorkerConfig, Right: agentRead},
+		{Method: "PUT", Pattern: "/v1/agent/schedulers/config", Serve: a.setSchedulerWorkerConfig, Right: agentWrite},
+		{Method: "PUT", Pattern: "/v1/agent/reload", Serve: a.agentReload, Right: agentWrite},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -20,6 +21,9 @@ type Route struct {
 	Pattern string
 	Serve   Func
 	Stays   bool // a stream: no deadline
+	// Right is what the caller's token must permit when the agent answers itself. What servers and nodes answer, they check
+	// themselves. Rights on namespaces are on that of the request.
+	Right api.Right
 }
 
 // errMethod means that the path does not support the method.

@@ -36,7 +36,9 @@ type Config struct {
 	Region string
 	// OtherRegions is set when Servers forward to other regions.
 	OtherRegions bool
-	Log          hclog.Logger
+	// AccessControl is set when tokens decide what a caller may do.
+	AccessControl bool
+	Log           hclog.Logger
 	// CPU limits encoding and decoding.
 	CPU *wire.CPU
 }
@@ -105,6 +107,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 			c.done()
 		}
 	}()
+	if err := c.permitted(route.Right); err != nil {
+		return err
+	}
 	out, err := route.Serve(c)
 	if err != nil {
 		return err

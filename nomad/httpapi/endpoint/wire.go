@@ -78,6 +78,19 @@ func (c *Call) Status(code int, out any) (any, error) {
 	return nil, ErrStreamed
 }
 
+// permitted asks the servers whether the token of the caller permits what this agent answers itself.
+func (c *Call) permitted(r api.Right) error {
+	if r.On == "" || !c.AccessControl {
+		return nil
+	}
+	ask := &api.ACLCheckRequest{Right: r, QueryOptions: api.QueryOptions{AuthToken: c.Query.AuthToken}}
+	if r.On == api.OnNamespace {
+		ask.Name = c.Query.Namespace
+	}
+	_, err := wire.ACLCheck.Call(c.Context(), c.Servers, ask)
+	return err
+}
+
 // ToNode reaches the node that a request names, or this agent's own.
 func (c *Call) ToNode(id string) (wire.Caller, string, error) {
 	elsewhere := c.Query.Region != "" && c.Query.Region != cmp.Or(c.Region, api.GlobalRegion)

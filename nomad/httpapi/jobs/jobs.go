@@ -19,7 +19,7 @@ import (
 func Routes() []endpoint.Route {
 	p := newParses()
 	return slices.Concat(jobRoutes, jobChangeRoutes, scalingRoutes, []endpoint.Route{
-		{Method: "PUT", Pattern: "/v1/jobs/parse", Serve: p.serve},
+		{Method: "PUT", Pattern: "/v1/jobs/parse", Serve: p.serve, Right: api.Right{On: api.OnNamespace, Any: []string{"parse-job", "submit-job"}}},
 	})
 }
 

@@ -1,0 +1,55 @@
+package access
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// ErrDisabled is the answer of what exists with access control only.
+var ErrDisabled = fault.New(fault.Invalid, "ACL support disabled")
+
+// Handlers binds the methods that answer questions about rights.
+func (g *Gate) Handlers() []wire.Handler {
+	return []wire.Handler{wire.ACLCheck.Handle(g.check), wire.ACLExplain.Handle(g.explain)}
+}
+
+// check reports whether the caller has a right. Agents ask it for what they answer themselves.
+func (g *Gate) check(ctx context.Context, r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
+	c := Of(ctx)
+	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID, TokenName: c.Token.Name, Expires: c.Token.ExpirationTime}
+	out.Index = max(g.State.Touched(Tables...), 1)
+	if !g.Enabled {
+		return out, nil
+	}
+	if r.AllocID != "" {
+		return out, g.OnAlloc(c, r.Right, r.AllocID)
+	}
+	if !c.Rights.Allows(r.Right, r.Name) {
+		return nil, ErrDenied
+	}
+	return out, nil
+}
+
+// explain returns the rule that permits or refuses a right to the caller, or to a token that a management token names.
+func (g *Gate) explain(ctx context.Context, r *api.ACLExplainRequest) (*api.ACLExplainResponse, error) {
+	if !g.Enabled {
+		return nil, ErrDisabled
+	}
+	c := Of(ctx)
+	if r.AccessorID != "" && r.AccessorID != c.Token.AccessorID {
+		if !c.Rights.IsManagement() {
+			return nil, ErrDenied
+		}
+		t := g.State.Read().ACLToken(r.AccessorID)
+		if t == nil {
+			return nil, fault.New(fault.NotFound, "ACL token not found")
+		}
+		c = callerOf(g.State.Read(), t, g.cache.parse)
+	}
+	out := &api.ACLExplainResponse{AccessorID: c.Token.AccessorID, Verdict: c.Rights.Explain(r.Right, r.Name)}
+	out.Index = max(g.State.Touched(Tables...), 1)
+	return out, nil
+}
