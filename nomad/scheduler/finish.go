@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 )
 
 // nodeBlocksMax bounds how many evaluations of a system job wait for one node each; beyond it one waits for any.
@@ -24,7 +25,7 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	done.FailedTGAllocs, done.QueuedAllocations = o.Failed, o.Queued
 	done.SnapshotIndex, done.ModifyTime = snapshot, now.UnixNano()
 	done.WaitUntil, done.ClassEligibility, done.EscapedComputedClass = time.Time{}, nil, false
-	done.MissingNonNodeResources, done.BlockedEval = nil, ""
+	done.MissingNonNodeResources, done.QuotaLimitReached, done.BlockedEval = nil, "", ""
 	done.DeploymentID = o.DeploymentID
 	done.NextEval, done.PlanAnnotations = "", &api.PlanAnnotations{DesiredTGUpdates: o.Plan.Annotations.DesiredTGUpdates}
 	if len(o.FollowUps) > 0 {
@@ -37,7 +38,7 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	again := e.TriggeredBy == api.TriggerQueuedAllocs && (e.NodeID == "" || slices.Contains(o.FullNodes, e.NodeID))
 	if again {
 		block(&done, o, snapshot)
-		done.StatusDescription = DescriptionBlocked
+		done.StatusDescription = whyBlocked(o)
 	}
 	var blocked []*api.Evaluation
 	if !again || e.NodeID != "" {
@@ -59,6 +60,14 @@ func block(e *api.Evaluation, o *Output, snapshot uint64) {
 	e.FailedTGAllocs, e.PlanAnnotations = o.Failed, nil
 	e.ClassEligibility, e.EscapedComputedClass = o.Classes, o.Escaped || e.NodeID == "" && len(o.FullNodes) > 0
 	e.MissingNonNodeResources, e.SnapshotIndex = o.Missing, snapshot
+	e.QuotaLimitReached = o.QuotaReached
+}
+
+func whyBlocked(o *Output) string {
+	if o.QuotaReached != "" {
+		return quota.LimitHit + o.QuotaReason
+	}
+	return DescriptionBlocked
 }
 
 // blockedEvals returns evaluations for what no other evaluation waits for yet: one per full node, or one for any change.
@@ -72,13 +81,13 @@ func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, 
 		}
 	}
 	blocked := func(node string) *api.Evaluation {
-		b := child(e, api.TriggerQueuedAllocs, DescriptionBlocked, now, newID)
+		b := child(e, api.TriggerQueuedAllocs, whyBlocked(o), now, newID)
 		b.NodeID = node
 		block(b, o, snapshot)
 		return b
 	}
 	switch {
-	case len(nodes) == 0 && (waits || len(o.FullNodes) > 0 && len(o.Missing) == 0):
+	case len(nodes) == 0 && (waits || len(o.FullNodes) > 0 && len(o.Missing) == 0 && o.QuotaReached == ""):
 		return nil
 	case len(nodes) == 0 || e.TriggeredBy == api.TriggerQueuedAllocs || len(nodes)+len(o.Watched) > nodeBlocksMax:
 		return []*api.Evaluation{blocked("")}

@@ -211,9 +211,10 @@ func (p *placer) place(pl *reconcile.Place) bool {
 		others = p.vacateOthers(pl.Stop.Alloc)
 	}
 	a := p.newAlloc(pl)
-	found := node != "" && p.placeAt(a, node) || node == "" && p.chooseFor(a, pl)
+	permitted := p.quotaRefusal() == ""
+	found := node != "" && p.placeAt(a, node) || node == "" && permitted && p.chooseFor(a, pl)
 	gone := found
-	if !found && paired && node == "" && !pl.Together {
+	if !found && paired && node == "" && permitted && !pl.Together {
 		others, gone, found = p.placeAfterOutdated(a, pl.Stop.Alloc)
 	}
 	if !found && node == "" {

@@ -124,6 +124,10 @@ func (p *placer) recordFailure(a *api.Allocation) {
 		return
 	}
 	m := p.counts.metric()
+	if p.recordQuota(m) {
+		p.failed = m
+		return
+	}
 	var ask *feasible.VolumeAsk
 	if p.hasVolumes {
 		ask = p.run.volumes.Ask(p.group, a)

@@ -27,6 +27,9 @@ func setTable(tx *state.Txn) *table {
 	for n := range tx.Nodes() {
 		t.nodes[n.ID] = n
 	}
+	if q := tx.Quota("team"); q != nil {
+		t.quota = q.Limits[0].RegionLimit
+	}
 	for a := range tx.Allocs("*") {
 		if !a.ClientTerminal() {
 			t.allocs = append(t.allocs, a)
@@ -135,7 +138,7 @@ func (r *replay) avoided(prev *api.Allocation) map[string]bool {
 }
 
 func (r *replay) refusal(n *api.Node, name string) string {
-	return cmp.Or(r.ask.refusal(r.look(n)), r.ask.volumeRefusal(r.table, n, name))
+	return cmp.Or(r.ask.quotaRefusal(r.table), r.ask.refusal(r.look(n)), r.ask.volumeRefusal(r.table, n, name))
 }
 
 // place checks one placement and adds it.
@@ -242,7 +245,11 @@ func (r *replay) rest(after *state.Txn, o *scheduler.Output) {
 			}
 		}
 	}
-	if m := o.Failed["g"]; m.NodesFiltered+m.NodesExhausted != m.NodesEvaluated || m.CoalescedFailures != len(missing)-1 {
+	m := o.Failed["g"]
+	if (len(m.QuotaExhausted) > 0) != (o.QuotaReached != "") {
+		r.Fatalf("quota %q is reached, and the metric shows %v", o.QuotaReached, m.QuotaExhausted)
+	}
+	if len(m.QuotaExhausted) == 0 && m.NodesFiltered+m.NodesExhausted != m.NodesEvaluated || m.CoalescedFailures != len(missing)-1 {
 		r.Fatalf("metric does not add up: %+v", m)
 	}
 }
@@ -279,6 +286,7 @@ func oneWorld(t *testing.T, rt *rapid.T) {
 	}
 	drawCluster(rt, c)
 	drawVolumes(rt, c)
+	drawQuota(rt, c)
 	filler := drawAsk(rt)
 	filler.hosts, filler.perRack, filler.rack = false, 0, ""
 	f := filler.job("filler", rapid.IntRange(0, 4).Draw(rt, "fillers"))

@@ -36,6 +36,8 @@ type table struct {
 	claims  []oracleClaim
 	gone    map[string]bool
 	spread  bool // prefer empty nodes
+	// quota is the limit of the namespace, or nil.
+	quota *api.QuotaResources
 }
 
 type oracleClaim struct{ volume, node, alloc string }

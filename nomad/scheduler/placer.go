@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
 
@@ -22,6 +23,8 @@ type placer struct {
 	distinct   *distinct
 	resources  *api.AllocatedResources
 	hasVolumes bool
+	// amount is what an allocation uses of the quota.
+	amount quota.Amount
 	// perAllocVolumes reports whether volumes differ per allocation: the next one may fit where this one did not.
 	perAllocVolumes bool
 
@@ -43,6 +46,9 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 		exclusive: newExclusiveAsk(g), writes: fleet.WritesOf(g), resources: r.resourcesOf(g),
 	}
 	p.load = p.loadOf(p.resources)
+	if r.quota != nil {
+		p.amount = quota.AskOf(g)
+	}
 	for _, v := range g.Volumes {
 		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
 		p.perAllocVolumes = p.perAllocVolumes || v.Type == api.VolumeTypeCSI && v.PerAlloc
@@ -317,8 +323,11 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 	}
 }
 
-// take places the allocation on the node if it has capacity.
+// take places the allocation on the node if it has capacity and the quota permits it.
 func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
+	if p.quotaRefusal() != "" {
+		return false
+	}
 	row := p.run.edit.Row(i)
 	if reason, _ := p.refusal(row); reason != "" {
 		return false
@@ -338,6 +347,9 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	}
 	if ask != nil {
 		ask.Take(row.Node)
+	}
+	if p.run.quota != nil {
+		p.run.quota.Take(quota.PoolOf(p.run.job), p.amount, 1)
 	}
 	p.count(i, 1)
 	p.touch(i)

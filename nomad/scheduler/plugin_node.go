@@ -109,7 +109,9 @@ func (p *placer) placeAt(a *api.Allocation, node string) bool {
 		m = p.counts.metric()
 		p.run.out.Failed[p.group.Name] = m
 	}
-	p.countRefusal(m, i, ask)
-	p.run.out.Escaped = true
+	if !p.recordQuota(m) {
+		p.countRefusal(m, i, ask)
+		p.run.out.Escaped = true
+	}
 	return false
 }

@@ -123,7 +123,7 @@ func (v victim) group() string {
 // preemptOn evicts as little as possible from the node so that the allocation fits, and places it there.
 func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	node := p.run.edit.Row(i).Node
-	if !p.run.mayPreempt() || ask != nil && ask.Refusal(node) != "" {
+	if !p.run.mayPreempt() || p.quotaRefusal() != "" || ask != nil && ask.Refusal(node) != "" {
 		return false
 	}
 	left := p.victims(i)

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 )
 
 // run is the processing of one evaluation.
@@ -33,6 +34,8 @@ type run struct {
 	// statics caches the rules per group for in-place updates.
 	statics map[string]*feasible.Static
 	volumes *feasible.Volumes
+	// quota is what the quota of the job's namespace permits; nil without one.
+	quota   *quota.Book
 	oversub bool
 	spread  bool
 	// evicted counts the evictions of the plan by job and group.
@@ -65,6 +68,7 @@ func newRun(in Input) *run {
 		r.allocs[a.TaskGroup] = append(r.allocs[a.TaskGroup], a)
 	}
 	r.configure()
+	r.quota = quota.Open(in.View, in.Eval.Namespace)
 	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, r.gone)
 	r.out = &Output{
 		Plan: &api.Plan{
@@ -137,6 +141,9 @@ func (r *run) stop(a *api.Allocation, why, clientStatus string) {
 
 // vacate frees the resources of the allocation in the fleet edit.
 func (r *run) vacate(a *api.Allocation) {
+	if r.quota != nil && !r.gone[a.ID] {
+		r.quota.Count(a, -1)
+	}
 	r.gone[a.ID] = true
 	if i := r.edit.Find(a.NodeID); i >= 0 {
 		r.edit.Remove(i, a.ID)
@@ -145,6 +152,9 @@ func (r *run) vacate(a *api.Allocation) {
 
 // unvacate undoes vacate.
 func (r *run) unvacate(a *api.Allocation) {
+	if r.quota != nil && r.gone[a.ID] {
+		r.quota.Count(a, 1)
+	}
 	delete(r.gone, a.ID)
 	if i := r.edit.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
 		r.edit.Add(i, a.ID, fleet.LoadOfAlloc(a))

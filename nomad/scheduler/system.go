@@ -424,6 +424,10 @@ func (s *systemGroup) recordRefusal(p *placer, i int, ask *feasible.VolumeAsk) {
 	if p.failed == nil {
 		p.failed = p.counts.metric()
 	}
+	if p.recordQuota(p.failed) {
+		s.run.out.Queued[s.group.Name]++
+		return
+	}
 	reason, full := p.refusal(row)
 	waits := false // for the volumes, not for the node
 	switch {

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 )
 
 // View is the part of a state snapshot that the scheduler reads. A read transaction of the state store implements it.
@@ -23,6 +24,7 @@ type View interface {
 	SchedulerConfig() *api.SchedulerConfiguration
 	NodePool(name string) *api.NodePool
 	feasible.VolumeView
+	quota.View
 }
 
 // Input is one evaluation to be processed.
@@ -63,6 +65,8 @@ type Output struct {
 	Classes map[string]bool
 	Escaped bool
 	Missing []string
+	// QuotaReached is the quota that did not permit a placement; "" when there is none. QuotaReason is why.
+	QuotaReached, QuotaReason string
 	// FullNodes are nodes on which a system job found no capacity. Watched are the existing evaluations that wait for
 	// one node, by node.
 	FullNodes []string

@@ -98,6 +98,16 @@ func AskOf(g *api.TaskGroup) Amount {
 	return sum
 }
 
+// MaxMemoryOf is how much memory an allocation of the group may use at most, its tasks counted by their life cycle.
+func MaxMemoryOf(g *api.TaskGroup) int64 {
+	return sumByLifecycle(g.Tasks, func(t *api.Task) Amount {
+		if t.Resources == nil {
+			return Amount{}
+		}
+		return Amount{MemoryMB: int64(max(t.Resources.MemoryMB, t.Resources.MemoryMaxMB) + t.Resources.SecretsMB)}
+	}).MemoryMB
+}
+
 // LoadOfAlloc is what the allocation, which has its job, takes.
 func LoadOfAlloc(a *api.Allocation) Load {
 	l := LoadOf(a.Group(), a.AllocatedResources)

@@ -1,0 +1,208 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// View is what quotas read of the state.
+type View interface {
+	Namespace(name string) *api.Namespace
+	Namespaces() iter.Seq[*api.Namespace]
+	Quota(name string) *api.QuotaSpec
+	Allocs(ns string) iter.Seq[*api.Allocation]
+}
+
+// Amount is what allocations use.
+type Amount struct{ CPU, Cores, MemoryMB, MemoryMaxMB int64 }
+
+// Add is the amount and n times the other.
+func (a Amount) Add(b Amount, n int64) Amount {
+	return Amount{a.CPU + n*b.CPU, a.Cores + n*b.Cores, a.MemoryMB + n*b.MemoryMB, a.MemoryMaxMB + n*b.MemoryMaxMB}
+}
+
+// dimension is one part of an amount with the name that users know.
+type dimension struct {
+	name  string
+	value int64
+}
+
+func (a Amount) dimensions() [4]dimension {
+	return [4]dimension{{"cpu", a.CPU}, {"cores", a.Cores}, {"memory", a.MemoryMB}, {"memory_max", a.MemoryMaxMB}}
+}
+
+// AskOf is what an allocation of the group uses.
+func AskOf(g *api.TaskGroup) Amount {
+	if g == nil {
+		return Amount{}
+	}
+	f := fleet.AskOf(g)
+	a := Amount{CPU: f.CPU, MemoryMB: f.MemoryMB, MemoryMaxMB: fleet.MaxMemoryOf(g)}
+	for _, t := range g.Tasks {
+		if t.Resources != nil {
+			a.Cores += int64(t.Resources.Cores)
+		}
+	}
+	return a
+}
+
+// PoolOf is the node pool of the job, which may be nil.
+func PoolOf(j *api.Job) string {
+	if j == nil {
+		return api.NodePoolDefault
+	}
+	return cmp.Or(j.NodePool, api.NodePoolDefault)
+}
+
+// Unlimited is the limit of what is not limited.
+const Unlimited = math.MaxInt64
+
+// most is what a number of a specification permits: 0 and none are no limit, and a negative number permits nothing.
+func most(n *int) int64 {
+	switch {
+	case n == nil || *n == 0:
+		return Unlimited
+	case *n < 0:
+		return 0
+	}
+	return int64(*n)
+}
+
+// count is a limit of all allocations, or of those of one node pool, and what they use.
+type count struct {
+	pool       string // "" is all
+	most, used Amount
+}
+
+// Book is what the namespaces of one quota may use, and what they use.
+type Book struct {
+	Name       string
+	counts     []count // that of all allocations is the first
+	namespaces map[string]bool
+	asks       map[*api.TaskGroup]Amount
+}
+
+// Limits are the limits of a quota; nil when it has none. A quota has the limits of its own region only.
+func Limits(q *api.QuotaSpec) *api.QuotaResources {
+	if q == nil || len(q.Limits) == 0 {
+		return nil
+	}
+	return q.Limits[0].RegionLimit
+}
+
+// Open counts what the quota of the namespace limits; nil when no quota limits allocations of the namespace.
+func Open(v View, namespace string) *Book {
+	n := v.Namespace(namespace)
+	if n == nil || n.Quota == "" {
+		return nil
+	}
+	q := v.Quota(n.Quota)
+	if q == nil {
+		return nil
+	}
+	limited := false
+	none := Amount{Unlimited, Unlimited, Unlimited, Unlimited}
+	for _, c := range counts(q) {
+		limited = limited || c.most != none
+	}
+	if !limited {
+		return nil
+	}
+	return Of(v, q)
+}
+
+func counts(q *api.QuotaSpec) []count {
+	l := Limits(q)
+	if l == nil {
+		l = &api.QuotaResources{}
+	}
+	all := []count{{most: Amount{most(l.CPU), most(l.Cores), most(l.MemoryMB), most(l.MemoryMaxMB)}}}
+	for _, p := range l.NodePools {
+		all = append(all, count{pool: p.NodePool, most: Amount{most(p.CPU), most(p.Cores), most(p.MemoryMB), most(p.MemoryMaxMB)}})
+	}
+	return all
+}
+
+// Of counts what the namespaces of the quota use.
+func Of(v View, q *api.QuotaSpec) *Book {
+	b := &Book{Name: q.Name, counts: counts(q), namespaces: map[string]bool{}, asks: map[*api.TaskGroup]Amount{}}
+	for n := range v.Namespaces() {
+		if n.Quota != q.Name {
+			continue
+		}
+		b.namespaces[n.Name] = true
+		for a := range v.Allocs(n.Name) {
+			b.Count(a, 1)
+		}
+	}
+	return b
+}
+
+// Count adds an allocation (n = 1) or removes it (n = -1), unless it has ended or is of a namespace without this quota.
+func (b *Book) Count(a *api.Allocation, n int64) {
+	if b == nil || a == nil || a.ClientTerminal() || !b.namespaces[a.Namespace] {
+		return
+	}
+	g := a.Group()
+	ask, known := b.asks[g]
+	if !known {
+		ask = AskOf(g)
+		b.asks[g] = ask
+	}
+	b.Take(PoolOf(a.Job), ask, n)
+}
+
+// Take adds n times the amount for a job of the node pool.
+func (b *Book) Take(pool string, ask Amount, n int64) {
+	if b == nil {
+		return
+	}
+	for i := range b.counts {
+		if c := &b.counts[i]; c.pool == "" || c.pool == pool {
+			c.used = c.used.Add(ask, n)
+		}
+	}
+}
+
+// Used is what allocations of jobs of the node pool use, or all with "".
+func (b *Book) Used(pool string) Amount {
+	for _, c := range b.counts {
+		if c.pool == pool {
+			return c.used
+		}
+	}
+	return Amount{}
+}
+
+// LimitHit begins the reason why a quota does not permit an allocation.
+const LimitHit = "quota limit hit: "
+
+// Refusal is why the quota does not permit the amount for a job of the node pool, or "".
+func (b *Book) Refusal(pool string, ask Amount) string {
+	if b == nil {
+		return ""
+	}
+	for _, c := range b.counts {
+		if c.pool != "" && c.pool != pool {
+			continue
+		}
+		asks, used, limits := ask.dimensions(), c.used.dimensions(), c.most.dimensions()
+		for i, d := range asks {
+			needed, limit := used[i].value+d.value, limits[i].value
+			if d.value <= 0 || needed <= limit {
+				continue
+			}
+			what := d.name
+			if c.pool != "" {
+				what += " of node pool " + c.pool
+			}
+			return fmt.Sprintf("%s: %s exhausted (%d needed > %d limit)", b.Name, what, needed, limit)
+		}
+	}
+	return ""
+}

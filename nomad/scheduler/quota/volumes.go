@@ -1,0 +1,70 @@
+package quota
+
+import (
+	"iter"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// VolumeView is what limits of volumes read of the state.
+type VolumeView interface {
+	View
+	Volume(ns, id string) *api.Volume
+	Volumes(ns string) iter.Seq[*api.Volume]
+}
+
+// Stored is a number of volumes and their capacity.
+type Stored struct{ Volumes, MB int64 }
+
+// capacity is the larger of what a volume has and what was asked for, in MiB.
+func capacity(v *api.Volume) int64 {
+	const mb = 1 << 20
+	bytes := max(v.Provision.CapacityBytes, v.RequestedCapacityMin)
+	return bytes/mb + min(1, bytes%mb)
+}
+
+// VolumesOf counts the volumes in the namespaces of the quota.
+func VolumesOf(v VolumeView, q *api.QuotaSpec) (sum Stored) {
+	for n := range v.Namespaces() {
+		if n.Quota != q.Name {
+			continue
+		}
+		for vol := range v.Volumes(n.Name) {
+			sum.Volumes++
+			sum.MB += capacity(vol)
+		}
+	}
+	return sum
+}
+
+// VolumeAllowed refuses a volume that is new or becomes larger when the quota of its namespace does not permit it.
+func VolumeAllowed(v VolumeView, next *api.Volume) error {
+	n := v.Namespace(next.Namespace)
+	if n == nil || n.Quota == "" {
+		return nil
+	}
+	q := v.Quota(n.Quota)
+	l := Limits(q)
+	if l == nil || l.Storage == nil {
+		return nil
+	}
+	grows := Stored{1, capacity(next)}
+	if old := v.Volume(next.Namespace, next.ID); old != nil {
+		grows = Stored{0, grows.MB - capacity(old)}
+	}
+	sum := VolumesOf(v, q)
+	for _, d := range []struct {
+		what        string
+		grows, used int64
+		limit       int
+	}{
+		{"volumes", grows.Volumes, sum.Volumes, l.Storage.Volumes}, {"volumes_mb", grows.MB, sum.MB, l.Storage.VolumesMB},
+	} {
+		if limit := most(&d.limit); d.grows > 0 && d.used+d.grows > limit {
+			return fault.New(fault.Conflict, "volume %q: %s%s: %s exhausted (%d needed > %d limit): delete volumes of its namespaces or raise the limit",
+				next.ID, LimitHit, q.Name, d.what, d.used+d.grows, limit)
+		}
+	}
+	return nil
+}
