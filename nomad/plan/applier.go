@@ -135,6 +135,7 @@ func (a *Applier) verify(ctx context.Context, batch []*ticket, under *flight) (*
 // done with it.
 func (v *verifier) assume(plans []*api.Plan) {
 	for _, p := range plans {
+		v.assumeQuota(p)
 		for _, list := range p.NodeAllocation {
 			for _, a := range list {
 				if isNew(a) {
@@ -159,7 +160,7 @@ func (f *flight) add(batch []*ticket) {
 		f.batch = append(f.batch, t)
 		f.outcomes = append(f.outcomes, out)
 		f.left = append(f.left, checked.plan)
-		f.refused = append(f.refused, out.RejectedNodes...)
+		f.refused = append(f.refused, refusedNodes(checked)...)
 		e := entryOf(checked.plan, evals)
 		e.compact()
 		f.cmd.Plans = append(f.cmd.Plans, e)

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -20,6 +21,11 @@ type verifier struct {
 	with api.Allocation
 	// taken are the claims of the plan being checked.
 	taken []*api.VolumeClaim
+	// books are the quotas of the checked plans, by name; quota is that of the plan being checked, or nil. stopped are
+	// the allocations under this quota that the plan stops: only the plan itself may use what they leave.
+	books   map[string]*quota.Book
+	quota   *quota.Book
+	stopped map[string]*api.Allocation
 }
 
 func newVerifier(f *fleet.Fleet, tx *state.Txn) *verifier {
@@ -46,12 +52,14 @@ func (v *verifier) check(p *api.Plan) *checked {
 	left.NodePreemptions = maps.Clone(p.NodePreemptions)
 	c := &checked{plan: &left, refused: map[string]string{}}
 	v.taken = nil
+	v.openQuota(p)
 	stopping := map[string]bool{}
 	for _, stops := range []map[string][]*api.Allocation{p.NodeUpdate, p.NodePreemptions} {
 		for _, list := range stops {
 			for _, a := range list {
 				stopping[a.ID] = true
 				v.remove(a)
+				v.stopCounting(a)
 			}
 		}
 	}
@@ -61,9 +69,13 @@ func (v *verifier) check(p *api.Plan) *checked {
 		}
 	}
 	v.keepPredecessors(p, c)
-	if p.AllAtOnce && len(c.refused) > 0 {
-		v.dropAll(c)
+	if why := v.overQuota(p, c); why != "" {
+		c.refused[""] = why
 	}
+	if (p.AllAtOnce || c.refused[""] != "") && len(c.refused) > 0 {
+		v.dropAll(p, c)
+	}
+	v.closeQuota(c)
 	return c
 }
 
@@ -109,6 +121,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 			for _, added := range list[:n] {
 				if isNew(added) {
 					v.edit.Remove(i, added.ID)
+					v.countPlaced(p, added, -1)
 				}
 			}
 			v.taken = v.taken[:before]
@@ -131,6 +144,12 @@ func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[strin
 	claims, err := ledger.Beside(v.tx, &v.with, stopping, v.taken)
 	if err != nil {
 		return err.Error()
+	}
+	if v.quota != nil {
+		if why := v.quota.Refusal(quota.PoolOf(v.with.Job), quota.AskOf(v.with.Group())); why != "" {
+			return quota.LimitHit + why
+		}
+		v.countPlaced(p, a, 1)
 	}
 	v.taken = append(v.taken, claims...)
 	v.edit.Add(i, a.ID, load)
@@ -222,6 +241,7 @@ func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 		c.plan.NodeUpdate[old.NodeID] = slices.Delete(slices.Clone(stops), at, at+1)
 	}
 	v.restore(id)
+	v.resumeCounting(id)
 	i := v.edit.Find(old.NodeID)
 	if i < 0 || c.refused[old.NodeID] != "" {
 		return
@@ -230,6 +250,7 @@ func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 		for _, a := range p.NodeAllocation[old.NodeID] {
 			if isNew(a) {
 				v.edit.Remove(i, a.ID)
+				v.countPlaced(p, a, -1)
 			}
 		}
 		c.refuse(old.NodeID, "a predecessor on the node keeps running")
@@ -237,11 +258,12 @@ func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 }
 
 // dropAll leaves out the whole plan.
-func (v *verifier) dropAll(c *checked) {
+func (v *verifier) dropAll(p *api.Plan, c *checked) {
 	for node, list := range c.plan.NodeAllocation {
 		for _, a := range list {
 			if i := v.edit.Find(node); i >= 0 && isNew(a) {
 				v.edit.Remove(i, a.ID)
+				v.countPlaced(p, a, -1)
 			}
 		}
 	}
@@ -249,6 +271,7 @@ func (v *verifier) dropAll(c *checked) {
 		for _, list := range stops {
 			for _, a := range list {
 				v.restore(a.ID)
+				v.resumeCounting(a.ID)
 			}
 		}
 	}
