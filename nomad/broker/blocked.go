@@ -92,7 +92,7 @@ func (b *Blocked) Block(e *api.Evaluation) (missed bool, duplicate *api.Evaluati
 	}
 	if e.NodeID != "" {
 		file(b.byNode, e.NodeID, e.ID)
-	} else {
+	} else if !quotaOnly(e) {
 		b.free[e.ID] = true
 	}
 	return false, duplicate
@@ -107,6 +107,16 @@ func needsOf(e *api.Evaluation) []string {
 		return e.MissingNonNodeResources
 	}
 	return append(slices.Clip(e.MissingNonNodeResources), QuotaResource(e.QuotaLimitReached))
+}
+
+// quotaOnly reports whether the evaluation waits for its quota and not for nodes: no node was full.
+func quotaOnly(e *api.Evaluation) bool {
+	for _, m := range e.FailedTGAllocs {
+		if m == nil || len(m.QuotaExhausted) == 0 || m.NodesExhausted > 0 {
+			return false
+		}
+	}
+	return e.QuotaLimitReached != "" && e.NodeID == "" && len(e.FailedTGAllocs) > 0
 }
 
 func file[K comparable](m map[K]map[string]bool, key K, id string) {
@@ -132,6 +142,9 @@ func (b *Blocked) missed(e *api.Evaluation) bool {
 		if b.needs[need] > since {
 			return true
 		}
+	}
+	if quotaOnly(e) {
+		return false
 	}
 	if e.NodeID != "" {
 		return b.nodes[b.classOf[e.NodeID]][e.NodeID] > since && b.fits(e, e.NodeID)
@@ -318,16 +331,19 @@ func (b *Blocked) OfJob(ns, job string) []string {
 	return slices.Collect(maps.Keys(b.ofJob[jobKey{ns, job}]))
 }
 
-// Count is how many are filed, and how many of them wait whatever the class of a node is.
-func (b *Blocked) Count() (all, escaped int) {
+// Count is how many are filed, how many of them wait whatever the class of a node is, and how many for a quota.
+func (b *Blocked) Count() (all, escaped, quota int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.evals {
 		if e.EscapedComputedClass {
 			escaped++
 		}
+		if e.QuotaLimitReached != "" {
+			quota++
+		}
 	}
-	return len(b.evals), escaped
+	return len(b.evals), escaped, quota
 }
 
 // trim drops old events, so that one more has its place.

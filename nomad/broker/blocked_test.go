@@ -34,7 +34,7 @@ func TestOnlyClassesThatHelpWake(t *testing.T) {
 	if got = ids(b.NodeFreed("n2", "unseen", 7)); len(got) != 2 || !got["refused"] || !got["onenode"] {
 		t.Fatalf("woke %v", got)
 	}
-	if n, _ := b.Count(); n != 0 {
+	if n, _, _ := b.Count(); n != 0 {
 		t.Fatal("woken evaluations stay filed")
 	}
 }
@@ -85,7 +85,7 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 		t.Fatalf("superseded %v", got)
 	}
 	got := b.Superseded("default", "a", 6)
-	if n, _ := b.Count(); len(got) != 1 || n != 0 {
+	if n, _, _ := b.Count(); len(got) != 1 || n != 0 {
 		t.Fatalf("superseded %v", got)
 	}
 }
@@ -130,7 +130,35 @@ func TestAJobIsWokenByItsOwnAllocations(t *testing.T) {
 	}
 	b.Reset()
 	missed, _ := b.Block(blocked("late", "a", 5))
-	if n, _ := b.Count(); missed || n != 1 {
+	if n, _, _ := b.Count(); missed || n != 1 {
 		t.Fatal("an event of another time counts")
+	}
+}
+
+func TestQuotaWakesAndNodesDoNot(t *testing.T) {
+	b := broker.NewBlocked(nil)
+	limited := func(full int) func(*api.Evaluation) {
+		return func(e *api.Evaluation) {
+			e.QuotaLimitReached = "q"
+			e.FailedTGAllocs = map[string]*api.AllocationMetric{"g": {QuotaExhausted: []string{"q: cpu"}, NodesExhausted: full}}
+		}
+	}
+	b.Block(blocked("quota", "a", 5, limited(0)))
+	b.Block(blocked("both", "b", 5, limited(1)))
+	if got := ids(b.NodeFreed("n1", "c", 6)); len(got) != 1 || !got["both"] {
+		t.Fatalf("a node woke %v", got)
+	}
+	if got := ids(b.NeedMet(broker.QuotaResource("other"), 7)); len(got) != 0 {
+		t.Fatalf("another quota woke %v", got)
+	}
+	if got := ids(b.NeedMet(broker.QuotaResource("q"), 8)); len(got) != 1 || !got["quota"] {
+		t.Fatalf("the quota woke %v", got)
+	}
+	if missed, _ := b.Block(blocked("late", "c", 7, limited(0))); !missed {
+		t.Error("what the quota freed after the snapshot was missed")
+	}
+	b.Block(blocked("waits", "d", 8, limited(0)))
+	if _, _, n := b.Count(); n != 1 {
+		t.Errorf("%d wait for a quota", n)
 	}
 }

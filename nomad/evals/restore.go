@@ -95,6 +95,9 @@ func changedSince(tx *state.Txn, e *api.Evaluation) bool {
 		tx.TableIndex(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes) > since {
 		return true
 	}
+	if e.QuotaLimitReached != "" { // when the usage of a quota fell is not stored
+		return true
+	}
 	j := tx.Job(e.Namespace, e.JobID)
 	if j == nil || !distinct(j) {
 		return j == nil

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
@@ -43,6 +45,14 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
 			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
+	case state.TableQuotas:
+		if after, ok := c.After.(*api.QuotaSpec); ok && after != nil {
+			l.needMet(broker.QuotaResource(after.Name), index)
+		}
+	case state.TableNamespaces:
+		before, _ := c.Before.(*api.Namespace)
+		after, _ := c.After.(*api.Namespace)
+		l.quotaChanged(before, after, index)
 	case state.TableConfig:
 		before, _ := c.Before.(*api.SchedulerConfiguration)
 		if c, ok := c.After.(*api.SchedulerConfiguration); ok && c != nil {
@@ -253,6 +263,19 @@ func (l *leader) allocChanged(before, after *api.Allocation, index uint64, freed
 	}
 	if !before.Terminal() && (after == nil || after.Terminal()) {
 		l.jobFreed(l.State.Read(), before, index)
+	}
+	if before.ClientTerminal() || after != nil && !after.ClientTerminal() && quota.PoolOf(after.Job) == quota.PoolOf(before.Job) {
+		return
+	}
+	if n := l.State.Read().Namespace(before.Namespace); n != nil && n.Quota != "" {
+		l.needMet(broker.QuotaResource(n.Quota), index)
+	}
+}
+
+// quotaChanged wakes the evaluations of the quota that the namespace leaves: they may be of the namespace itself.
+func (l *leader) quotaChanged(before, after *api.Namespace, index uint64) {
+	if before != nil && before.Quota != "" && (after == nil || after.Quota != before.Quota) {
+		l.needMet(broker.QuotaResource(before.Quota), index)
 	}
 }
 
