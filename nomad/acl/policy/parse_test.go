@@ -176,7 +176,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"namespace":[{"default":{"policy":"read"}}],"agent":{"policy":"write"}}`)
 	f.Add("node_pool \"*\" { policy = \"deny\" }\nplugin { policy = \"list\" }\noperator { capabilities = [\"keyring-read\"] }")
 	f.Fuzz(func(t *testing.T, rules string) {
+		began := time.Now()
 		p, err := policy.Parse(rules)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
 		if err != nil {
 			if !errors.Is(err, fault.Invalid) && !errors.Is(err, fault.TooLarge) || !strings.HasPrefix(err.Error(), "failed to parse rules: ") {
 				t.Fatal(err)
@@ -187,7 +191,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		r := policy.Compile(policy.Named{Name: "p", Policy: p})
-		for _, n := range p.Namespaces {
+		for _, n := range p.Namespaces[:min(len(p.Namespaces), 10)] {
 			r.Sees(n.Name)
 		}
 	})
