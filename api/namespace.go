@@ -2,14 +2,14 @@ package api
 
 // Namespace groups jobs and volumes.
 type Namespace struct {
-	Name                  string                          `msg:",omitempty"`
-	Description           string                          `msg:",omitempty"`
-	Quota                 string                          `msg:",omitempty"`
+	Name                  string                          `hcl:"name" msg:",omitempty"`
+	Description           string                          `hcl:"description" msg:",omitempty"`
+	Quota                 string                          `hcl:"quota" msg:",omitempty"`
 	Capabilities          *NamespaceCapabilities          `hcl:"capabilities,block" msg:",omitempty"`
 	NodePoolConfiguration *NamespaceNodePoolConfiguration `hcl:"node_pool_config,block" msg:",omitempty"`
 	VaultConfiguration    *NamespaceVaultConfiguration    `hcl:"vault,block" msg:",omitempty"`
 	ConsulConfiguration   *NamespaceConsulConfiguration   `hcl:"consul,block" msg:",omitempty"`
-	Meta                  map[string]string               `msg:",omitempty"`
+	Meta                  map[string]string               `hcl:"meta" msg:",omitempty"`
 	CreateIndex           uint64                          `msg:",omitempty"`
 	ModifyIndex           uint64                          `msg:",omitempty"`
 	RequiredExtraClaims   map[string]string               `msg:",omitempty"`
@@ -26,21 +26,21 @@ type NamespaceCapabilities struct {
 
 // NamespaceNodePoolConfiguration limits the node pools of a namespace.
 type NamespaceNodePoolConfiguration struct {
-	Default string   `msg:",omitempty"`
-	Allowed []string `msg:",omitempty"`
-	Denied  []string `msg:",omitempty"`
+	Default string   `hcl:"default" msg:",omitempty"`
+	Allowed []string `hcl:"allowed" msg:",omitempty"`
+	Denied  []string `hcl:"denied" msg:",omitempty"`
 }
 
 // NamespaceVaultConfiguration limits the Vault clusters of a namespace.
 type NamespaceVaultConfiguration struct {
-	Default string   `msg:",omitempty"`
-	Allowed []string `msg:",omitempty"`
-	Denied  []string `msg:",omitempty"`
+	Default string   `hcl:"default" msg:",omitempty"`
+	Allowed []string `hcl:"allowed" msg:",omitempty"`
+	Denied  []string `hcl:"denied" msg:",omitempty"`
 }
 
 // NamespaceConsulConfiguration limits the Consul clusters of a namespace.
 type NamespaceConsulConfiguration struct {
-	Default string   `msg:",omitempty"`
-	Allowed []string `msg:",omitempty"`
-	Denied  []string `msg:",omitempty"`
+	Default string   `hcl:"default" msg:",omitempty"`
+	Allowed []string `hcl:"allowed" msg:",omitempty"`
+	Denied  []string `hcl:"denied" msg:",omitempty"`
 }

@@ -2,16 +2,16 @@ package api
 
 // QuotaSpec limits what the namespaces that name it may use together.
 type QuotaSpec struct {
-	Name        string        `msg:",omitempty"`
-	Description string        `msg:",omitempty"`
-	Limits      []*QuotaLimit `msg:",omitempty"`
+	Name        string        `hcl:"name" msg:",omitempty"`
+	Description string        `hcl:"description" msg:",omitempty"`
+	Limits      []*QuotaLimit `hcl:"limit,block" msg:",omitempty"`
 	CreateIndex uint64        `msg:",omitempty"`
 	ModifyIndex uint64        `msg:",omitempty"`
 }
 
 // QuotaLimit is the limit of one region.
 type QuotaLimit struct {
-	Region      string          `msg:",omitempty"`
+	Region      string          `hcl:"region" msg:",omitempty"`
 	RegionLimit *QuotaResources `hcl:"region_limit,block" msg:",omitempty"`
 	// VariablesLimit bounds the variables in MB.
 	VariablesLimit *int   `hcl:"variables_limit,optional" msg:",omitempty"`
