@@ -93,23 +93,27 @@ func (d *Decoder) twice(items []Item, single func(key string) bool) {
 func (d *Decoder) value(dst reflect.Value, it Item, path string) {
 	items, isBlock := it.Value.Block()
 	byLabel := dst.Kind() == reflect.Map && dst.Type().Elem().Kind() == reflect.Struct
-	wantsBlock := dst.Kind() == reflect.Struct || dst.Kind() == reflect.Pointer || dst.Kind() == reflect.Map || isList(dst)
+	optional := dst.Kind() == reflect.Pointer && dst.Type().Elem().Kind() == reflect.Struct
+	labelled := isList(dst) && label(dst.Type().Elem().Elem()) >= 0
+	wantsBlock := dst.Kind() == reflect.Struct || optional || dst.Kind() == reflect.Map || isList(dst)
 	assign := d.Values[path]
 	switch {
 	case it.Value.Kind == Null:
-	case !byLabel && len(it.Labels) > 0:
+	case labelled && len(it.Labels) != 1:
+		d.Mistake(it.At, "%s needs one label", path)
+	case !byLabel && !labelled && len(it.Labels) > 0:
 		d.Mistake(it.At, "%s takes no label such as %q", path, it.Labels[0])
 	case assign == nil && wantsBlock && !isBlock:
 		d.Mistake(it.Value.At, "%s must be a block, not %s", path, it.Value.Kind)
 	case assign == nil && dst.Kind() == reflect.Struct:
 		d.body(dst, items, path)
-	case assign == nil && dst.Kind() == reflect.Pointer: // a block that means something by being there
+	case assign == nil && optional: // a block that means something by being there
 		if dst.IsNil() {
 			dst.Set(reflect.New(dst.Type().Elem()))
 		}
 		d.body(dst.Elem(), items, path)
 	case assign == nil && isList(dst):
-		d.list(dst, it.Value, path)
+		d.list(dst, it, path)
 	case byLabel:
 		d.named(dst, it, items, path)
 	case assign == nil && dst.Kind() == reflect.Map:
@@ -126,14 +130,27 @@ func (d *Decoder) value(dst reflect.Value, it Item, path string) {
 	}
 }
 
+// label is the index of the field that takes the label of a struct's block, or -1.
+func label(t reflect.Type) int {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("hcl") == ",label" {
+			return i
+		}
+	}
+	return -1
+}
+
 // list decodes each of the blocks of a key into an element.
-func (d *Decoder) list(dst reflect.Value, v Value, path string) {
-	blocks := v.List
-	if v.Kind == Block {
-		blocks = []Value{v}
+func (d *Decoder) list(dst reflect.Value, it Item, path string) {
+	blocks := it.Value.List
+	if it.Value.Kind == Block {
+		blocks = []Value{it.Value}
 	}
 	for _, b := range blocks {
 		e := reflect.New(dst.Type().Elem().Elem())
+		if i := label(e.Elem().Type()); i >= 0 {
+			e.Elem().Field(i).SetString(it.Labels[0])
+		}
 		d.body(e.Elem(), b.Items, path)
 		dst.Set(reflect.Append(dst, e))
 	}
