@@ -26,3 +26,13 @@ var Volume string
 //
 //go:embed volume.json
 var VolumeJSON string
+
+// Quota is a quota file that explains its keys: what "quota init" writes.
+//
+//go:embed quota.hcl
+var Quota string
+
+// QuotaJSON is a quota file in JSON: what "quota init -json" writes.
+//
+//go:embed quota.json
+var QuotaJSON string
