@@ -185,7 +185,11 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 	if c.base.Scheme == "http" && strings.Contains(text, "HTTP request to an HTTPS server") {
 		text += " Use an https:// address (-address, NOMAD_ADDR)."
 	}
-	return nil, &Error{Code: resp.StatusCode, Text: text, Meta: metaOf(resp.Header)}
+	_, path, _ := strings.Cut(r.URL.Path, "/v1/")
+	return nil, &Error{
+		Code: resp.StatusCode, Text: text, Meta: metaOf(resp.Header),
+		Method: r.Method, Path: path, Namespace: r.URL.Query().Get("namespace"),
+	}
 }
 
 func metaOf(h http.Header) Meta {

@@ -11,6 +11,8 @@ type Error struct {
 	Code int
 	Text string
 	Meta Meta
+	// Method and Path are those of the request, the path after /v1/. Namespace is the one that the request names.
+	Method, Path, Namespace string
 }
 
 func (e *Error) Error() string {
