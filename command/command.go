@@ -9,14 +9,17 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/acl"
 	"github.com/open-nomad/open-nomad/command/alloc"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
+	"github.com/open-nomad/open-nomad/command/login"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/plugin"
+	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
 	"github.com/open-nomad/open-nomad/command/server"
 	"github.com/open-nomad/open-nomad/command/session"
@@ -88,7 +91,7 @@ func versions() string { return fmt.Sprintf("Nomad v%s\nopen-nomad v%s\n", api.C
 func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
-		system.Group(), namespace.Group(), operator.Group(), tls.Group(),
+		system.Group(), namespace.Group(), quota.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
 		status.Any("status"), status.AgentInfo("agent-info"), version(),
 	}
 }
@@ -123,7 +126,7 @@ func hidden(c *cli.Command) *cli.Command {
 func Run(ctx context.Context, root *cli.Command, args []string) int {
 	err := root.Run(ctx, args)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(root.ErrWriter, view.Text(err.Error()))
+		fmt.Fprint(root.ErrWriter, view.Text(err.Error()+"\n"+hint(err)))
 	}
 	return session.Code(err)
 }

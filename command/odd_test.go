@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command"
+	"github.com/open-nomad/open-nomad/jobspec/examples"
 )
 
-// verbs are all commands that show what a server answered. $JOB and $VOLUME are files.
+// verbs are all commands that show what a server answered. $JOB, $VOLUME and $QUOTA are files.
 var verbs = strings.Split(strings.TrimSpace(`
 node status
 node status x
@@ -90,6 +91,42 @@ namespace status x
 namespace inspect x
 namespace apply x
 namespace delete x
+acl bootstrap
+acl explain submit-job
+acl policy list
+acl policy info x
+acl policy self
+acl policy apply x $JOB
+acl policy delete x
+acl token list
+acl token info x
+acl token self
+acl token create -policy x
+acl token update -name y x
+acl token delete x
+acl role list
+acl role info x
+acl role info -by-name x
+acl role create -name x -policy x
+acl role update -name y x
+acl role delete x
+acl auth-method list
+acl auth-method info x
+acl auth-method create -name x -type JWT -token-locality local -max-token-ttl 1h -config {}
+acl auth-method update -default x
+acl auth-method delete x
+acl binding-rule list
+acl binding-rule info x
+acl binding-rule create -auth-method x -bind-type management
+acl binding-rule update -description y x
+acl binding-rule delete x
+login -login-token x
+login -oidc-callback-addr 127.0.0.1:0
+quota list
+quota status x
+quota inspect x
+quota apply $QUOTA
+quota delete x
 server members
 server members -verbose
 agent-info
@@ -144,16 +181,17 @@ func showVerb(t *testing.T, address, verb string) (shown string) {
 func verbFiles(t testing.TB) func(verb string) string {
 	t.Helper()
 	dir := t.TempDir()
-	job, volume := filepath.Join(dir, "x.nomad.hcl"), filepath.Join(dir, "v.hcl")
+	job, volume, quota := filepath.Join(dir, "x.nomad.hcl"), filepath.Join(dir, "v.hcl"), filepath.Join(dir, "q.hcl")
 	for path, text := range map[string]string{
 		job:    `job "x" { group "g" { task "t" { driver = "mock_driver" } } }`,
+		quota:  examples.Quota,
 		volume: "id = \"x\"\nname = \"x\"\ntype = \"csi\"\nplugin_id = \"x\"\ncapability {\n access_mode = \"single-node-writer\"\n attachment_mode = \"file-system\"\n}\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return strings.NewReplacer("$JOB", job, "$VOLUME", volume).Replace
+	return strings.NewReplacer("$JOB", job, "$VOLUME", volume, "$QUOTA", quota).Replace
 }
 
 func TestOddAnswersAreNoPanics(t *testing.T) {

@@ -224,3 +224,35 @@ func PlacementFailures(e *api.Evaluation) string {
 	}
 	return fmt.Sprint(len(e.FailedTGAllocs) > 0)
 }
+
+// Namespace finds a namespace.
+func Namespace(ctx context.Context, s *session.Session, name string) (*api.Namespace, error) {
+	found, _, err := s.Namespaces(ctx, rest.Query{Prefix: name})
+	if err != nil {
+		return nil, session.Failed("retrieving namespaces", err)
+	}
+	return kind[api.Namespace]{"namespace", func(n *api.Namespace) string { return n.Name }, NamespaceTable}.one(name, found)
+}
+
+// NamespaceTable lists namespaces.
+func NamespaceTable(found []*api.Namespace) string {
+	return table([]string{"Name", "Description"}, found, func(n *api.Namespace) []string {
+		return []string{n.Name, view.OrNone(n.Description)}
+	})
+}
+
+// Quota finds a quota.
+func Quota(ctx context.Context, s *session.Session, name string) (*api.QuotaSpec, error) {
+	found, err := s.Quotas().List(ctx, rest.Query{Prefix: name})
+	if err != nil {
+		return nil, session.Failed("retrieving quotas", err)
+	}
+	return kind[api.QuotaSpec]{"quota", func(q *api.QuotaSpec) string { return q.Name }, QuotaTable}.one(name, found)
+}
+
+// QuotaTable lists quotas.
+func QuotaTable(found []*api.QuotaSpec) string {
+	return table([]string{"Name", "Description"}, found, func(q *api.QuotaSpec) []string {
+		return []string{q.Name, view.OrNone(q.Description)}
+	})
+}

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +10,10 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/rows"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -32,11 +36,7 @@ func List(name string) *cli.Command {
 			if s.Formatted() {
 				return s.Document(found)
 			}
-			table := [][]string{{"Name", "Description"}}
-			for _, n := range found {
-				table = append(table, []string{n.Name, view.OrNone(n.Description)})
-			}
-			s.Print(view.Table(table...))
+			s.Print(find.NamespaceTable(found))
 			return nil
 		},
 	}.Command()
@@ -47,15 +47,15 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "show a namespace", Args: "<namespace>", Min: 1, Max: 1, Format: true,
 		Run: func(ctx context.Context, s *session.Session) error {
-			n, err := s.NamespaceInfo(ctx, s.Arg(0))
+			n, err := find.Namespace(ctx, s, s.Arg(0))
 			if err != nil {
-				return session.Failed("reading namespace", err)
+				return err
 			}
 			if s.Formatted() {
 				return s.Document(n)
 			}
 			show(s, n)
-			return nil
+			return showQuota(ctx, s, n.Quota)
 		},
 	}.Command()
 }
@@ -67,14 +67,50 @@ func show(s *session.Session, n *api.Namespace) {
 			[2]string{"Enabled Network Modes", all(c.EnabledNetworkModes)}, [2]string{"Disabled Network Modes", strings.Join(c.DisabledNetworkModes, ",")})
 	}
 	s.Print(view.Pairs(f...))
-	if len(n.Meta) == 0 {
-		return
+	if len(n.Meta) > 0 {
+		var meta [][2]string
+		for _, k := range slices.Sorted(maps.Keys(n.Meta)) {
+			meta = append(meta, [2]string{k, n.Meta[k]})
+		}
+		s.Titled("Metadata", view.Pairs(meta...))
 	}
-	var meta [][2]string
-	for _, k := range slices.Sorted(maps.Keys(n.Meta)) {
-		meta = append(meta, [2]string{k, n.Meta[k]})
+	if p := n.NodePoolConfiguration; p != nil {
+		s.Titled("Node Pool Configuration", allowed(p.Default, p.Allowed, p.Denied))
 	}
-	s.Titled("Metadata", view.Pairs(meta...))
+	if v := n.VaultConfiguration; v != nil {
+		s.Titled("Vault Configuration", allowed(v.Default, v.Allowed, v.Denied))
+	}
+	if c := n.ConsulConfiguration; c != nil {
+		s.Titled("Consul Configuration", allowed(c.Default, c.Allowed, c.Denied))
+	}
+}
+
+// allowed shows a default and what is allowed and denied; a configuration has one of the two lists.
+func allowed(name string, allow, deny []string) string {
+	pairs := [][2]string{{"Default", name}}
+	if len(deny) > 0 {
+		pairs = append(pairs, [2]string{"Denied", strings.Join(deny, ",")})
+	} else {
+		pairs = append(pairs, [2]string{"Allowed", all(allow)})
+	}
+	return view.Pairs(pairs...)
+}
+
+// showQuota shows the limits of a namespace's quota and what is used of them.
+func showQuota(ctx context.Context, s *session.Session, name string) error {
+	if name == "" {
+		return nil
+	}
+	q, err := s.Quotas().Get(ctx, name)
+	if err != nil {
+		return session.Failed("reading quota", err)
+	}
+	u, err := s.QuotaUsage(ctx, name)
+	if err != nil && !errors.Is(err, fault.NotFound) {
+		return session.Failed("reading quota usage", err)
+	}
+	s.Print(rows.QuotaUsage(q, u))
+	return nil
 }
 
 func all(list []string) string {
@@ -89,9 +125,9 @@ func Inspect(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "print a namespace as it is stored", Args: "<namespace>", Min: 1, Max: 1, Format: true,
 		Run: func(ctx context.Context, s *session.Session) error {
-			n, err := s.NamespaceInfo(ctx, s.Arg(0))
+			n, err := find.Namespace(ctx, s, s.Arg(0))
 			if err != nil {
-				return session.Failed("reading namespace", err)
+				return err
 			}
 			return s.Document(n)
 		},

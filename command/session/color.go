@@ -27,6 +27,11 @@ func (s *Session) colors() bool {
 	case os.Getenv("NOMAD_CLI_FORCE_COLOR") != "":
 		return true
 	}
+	return s.Terminal()
+}
+
+// Terminal reports whether the output is a terminal.
+func (s *Session) Terminal() bool {
 	f, ok := s.Out.(*os.File)
 	if !ok {
 		return false

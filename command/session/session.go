@@ -106,6 +106,9 @@ func (s *Session) Strings(name string) []string { return s.cmd.StringSlice(name)
 // Int reads a flag.
 func (s *Session) Int(name string) int { return s.cmd.Int(name) }
 
+// Duration reads a flag.
+func (s *Session) Duration(name string) time.Duration { return s.cmd.Duration(name) }
+
 // IsSet reports whether a flag was given.
 func (s *Session) IsSet(name string) bool { return s.cmd.IsSet(name) }
 

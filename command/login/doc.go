@@ -1,0 +1,2 @@
+// Package login has the verb "nomad login".
+package login

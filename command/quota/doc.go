@@ -1,0 +1,2 @@
+// Package quota has the verbs of "nomad quota".
+package quota
