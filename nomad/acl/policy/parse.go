@@ -76,6 +76,7 @@ var labelled = []string{"namespace", "node_pool", "host_volume"}
 // file reads the blocks of a file.
 func (p *parser) file(items []tree.Item) {
 	p.Path, p.Single, p.Ignored = "Invalid policy", true, labelled
+	p.Unknown = func(tree.Item, string) bool { return len(p.Mistakes) > mistakesMax } // suggestions take time
 	p.Values = map[string]func(reflect.Value, tree.Value) error{"sentinel.policy": p.choice("sentinel policy", readWriteDeny)}
 	for k := range words {
 		block := words[k].block
