@@ -98,8 +98,8 @@ type loss struct {
 	nodes, own map[string]bool
 	// theirs are the nodes where other system jobs may run the node plugin.
 	theirs []func(*api.Node) bool
-	// drivers are those of the controllers that other jobs run, and mine of those that this one runs; empty is any.
-	drivers, mine map[string]bool
+	// controlled is set when the job keeps its controllers or another job runs one.
+	controlled bool
 	// leaves reports of a node whether the job's next version keeps the node plugin and cannot run it there any more; nil
 	// where it leaves none.
 	leaves func(node string) bool
@@ -136,16 +136,11 @@ func places(j *api.Job, plugin string) func(*api.Node) bool {
 }
 
 func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
-	l := loss{
-		plugin: plugin, controller: was.controller() && !is.controller(), nodes: map[string]bool{}, own: map[string]bool{},
-		drivers: map[string]bool{}, mine: map[string]bool{},
-	}
+	l := loss{plugin: plugin, controller: was.controller() && !is.controller(), nodes: map[string]bool{}, own: map[string]bool{}}
+	l.controlled = !l.controller
 	l.node = slices.ContainsFunc(was.nodes(), func(t string) bool { return !slices.Contains(is, t) })
 	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
 		l.own[a.NodeID] = l.own[a.NodeID] || !a.Terminal()
-		if driver, _ := controls(tx, a, plugin); runs(a, plugin).controller() {
-			l.mine[driver] = true
-		}
 	}
 	for other := range tx.JobsByPlugin(plugin) {
 		if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
@@ -156,26 +151,22 @@ func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
 		}
 		for a := range tx.AllocsByJob(other.Namespace, other.ID) {
 			o := runs(a, plugin)
-			if driver, able := controls(tx, a, plugin); able && o.controller() {
-				l.drivers[driver] = true
-			}
+			l.controlled = l.controlled || o.controller() && controls(tx, a, plugin)
 			l.nodes[a.NodeID] = l.nodes[a.NodeID] || o.nodes().any() && mounts(tx, a, plugin)
 		}
 	}
 	return l
 }
 
-// controls is the name of the driver whose controller the allocation runs, empty while that is not known, and whether that can
-// be asked: what its node tells of it, unless another instance of the plugin is the active one there.
-func controls(tx *state.Txn, a *api.Allocation, plugin string) (driver string, able bool) {
+// controls reports whether the controller that the allocation runs can be called, as far as its node has reported it,
+// unless another instance of the plugin is the active one there.
+func controls(tx *state.Txn, a *api.Allocation, plugin string) bool {
 	n := tx.Node(a.NodeID)
 	if n == nil || n.Status != api.NodeStatusReady {
-		return "", false
+		return false
 	}
-	if i := n.CSIControllerPlugins[plugin]; i != nil && i.AllocID == a.ID {
-		return i.Provider, i.Healthy
-	}
-	return "", true
+	i := n.CSIControllerPlugins[plugin]
+	return i == nil || i.AllocID != a.ID || i.Healthy
 }
 
 // mounts reports whether the node plugin that the allocation runs works, as far as is known.
@@ -198,18 +189,6 @@ func (l loss) elsewhere(tx *state.Txn, node string) bool {
 	return n != nil && !l.own[node] && slices.ContainsFunc(l.theirs, func(places func(*api.Node) bool) bool { return places(n) })
 }
 
-// controlled reports whether a driver keeps its controllers, as other jobs run some; one that is not known may be any. Where
-// others do, what is of neither driver is not for this one to end.
-func (l loss) controlled(driver string) bool {
-	switch {
-	case !l.controller || l.drivers[""] || l.drivers[driver]:
-		return true
-	case len(l.drivers) == 0:
-		return false
-	}
-	return driver == "" || len(l.mine) > 0 && !l.mine[""] && !l.mine[driver]
-}
-
 // runs is what the allocation provides of the plugin as long as it is not told to stop.
 func runs(a *api.Allocation, plugin string) offer {
 	if g := a.Group(); g != nil && a.ClientStatus == api.AllocClientStatusRunning && !a.ServerTerminal() {
@@ -225,7 +204,7 @@ func (l loss) users(tx *state.Txn) []string {
 	}
 	var list []string
 	claimed, others := map[string]bool{}, map[string]bool{}
-	attaches := l.controller && mayAttach(tx, l.plugin)
+	attaches := !l.controlled && mayAttach(tx, l.plugin)
 	for c := range tx.Claims() {
 		if c.PluginID != l.plugin {
 			continue
@@ -234,14 +213,14 @@ func (l loss) users(tx *state.Txn) []string {
 			others[c.NodeID] = l.elsewhere(tx, c.NodeID)
 		}
 		mount := Mounted(c) && !others[c.NodeID] && (l.node || l.leaves != nil && l.leaves(c.NodeID))
-		if mount || attaches && c.State != api.ClaimWaiting && !l.controlled(driverOf(tx, c)) {
+		if mount || attaches && c.State != api.ClaimWaiting {
 			claimed[c.ExternalID+" "+c.NodeID] = true
 			list = append(list, fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
 		}
 	}
-	if l.controller {
+	if !l.controlled {
 		for a := range tx.Attachments() {
-			if a.PluginID == l.plugin && !claimed[a.ExternalID+" "+a.NodeID] && !l.controlled(a.Provider) {
+			if a.PluginID == l.plugin && !claimed[a.ExternalID+" "+a.NodeID] {
 				list = append(list, fmt.Sprintf("external volume %q attached to node %s", a.ExternalID, a.NodeID))
 			}
 		}
@@ -253,43 +232,29 @@ func (l loss) users(tx *state.Txn) []string {
 	return list
 }
 
-// driverOf is the name of the driver that has attached, or is to attach, the volume of a claim; empty where it is not known.
-func driverOf(tx *state.Txn, c *api.VolumeClaim) string {
-	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
-		return a.Provider
-	}
-	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
-		return v.Provision.Provider
-	}
-	return ""
-}
-
 // Mounted reports whether the volume of a claim may be mounted on its node.
 func Mounted(c *api.VolumeClaim) bool {
 	return c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted
 }
 
-// mayAttach reports whether volumes of the plugin need its controller to get to and from nodes. While no
-// controller has said what it can, they may.
+// mayAttach reports whether volumes of the plugin need its controller to get to and from nodes. They may while no
+// controller has reported its capabilities.
 func mayAttach(tx *state.Txn, plugin string) bool {
-	told := false
+	reported := false
 	for n := range tx.NodesByController(plugin) {
 		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil {
-			told = true
+			reported = true
 			if i.ControllerInfo.SupportsAttachDetach {
 				return true
 			}
 		}
 	}
-	return !told
+	return !reported
 }
 
 // underWay names the operations that only a lost controller can end.
 func (l loss) underWay(tx *state.Txn) (list []string) {
 	for v := range tx.VolumesByPlugin(l.plugin) {
-		if l.controlled(v.Provision.Provider) {
-			continue
-		}
 		//exhaustive:enforce
 		switch v.Provision.State {
 		case api.VolumeAvailable, api.VolumeFailed:
@@ -298,7 +263,7 @@ func (l loss) underWay(tx *state.Txn) (list []string) {
 		}
 	}
 	for i := range tx.SnapshotIntents() {
-		if i.PluginID != l.plugin || i.Forgotten || l.controlled(i.Provider) {
+		if i.PluginID != l.plugin || i.Forgotten {
 			continue
 		}
 		what := "made"

@@ -1,18 +1,16 @@
 package ledger_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // told is the node's row of an instance of the job that the node reports.
 func (w world) told(j *api.Job, node string, change func(*api.Node, *api.CSIInfo)) {
 	w.put(func(tx *state.Txn) {
-		i := &api.CSIInfo{PluginID: "p", AllocID: j.ID + node, Healthy: true, Provider: "driver", ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true}}
+		i := &api.CSIInfo{PluginID: "p", AllocID: j.ID + node, Healthy: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true}}
 		n := &api.Node{ID: node, Status: api.NodeStatusReady, Datacenter: "dc1", NodePool: "default"}
 		change(n, i)
 		n.CSIControllerPlugins, n.CSINodePlugins = map[string]*api.CSIInfo{"p": i}, map[string]*api.CSIInfo{"p": i}
@@ -31,10 +29,8 @@ func TestOtherJobsStandInWhenTheyCan(t *testing.T) {
 		"healthy":                {func(*api.Node, *api.CSIInfo) {}, nil},
 		"unhealthy":              {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, []string{attached}},
 		"on a node that is down": {func(n *api.Node, _ *api.CSIInfo) { n.Status = api.NodeStatusDown }, []string{attached}},
-		"another driver":         {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" }, []string{attached}},
-		"of an unknown name":     {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "" }, nil},
 		"behind another instance": {func(_ *api.Node, i *api.CSIInfo) {
-			i.AllocID, i.Healthy, i.Provider = "newer", false, "another"
+			i.AllocID, i.Healthy = "newer", false
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,36 +41,29 @@ func TestOtherJobsStandInWhenTheyCan(t *testing.T) {
 			w.runs(other, "n2")
 			w.told(other, "n2", x.row)
 			w.put(func(tx *state.Txn) {
-				tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", Provider: "driver", State: api.AttachmentUnpublishing})
+				tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", State: api.AttachmentUnpublishing})
 			})
 			w.check(name, old, nil, x.texts...)
 		})
 	}
 }
 
-// What is being made by one driver is not for another one to end.
-func TestOperationsNeedTheControllerOfTheirDriver(t *testing.T) {
+// What is being created needs a controller, of whichever job.
+func TestOperationsNeedAController(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	old, other := plugin("old", monolith), plugin("other", controllerType)
 	w.jobs(old, other)
 	w.runs(old, "n1")
-	w.told(old, "n1", func(*api.Node, *api.CSIInfo) {})
 	w.runs(other, "n2")
-	w.told(other, "n2", func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" })
+	w.told(other, "n2", func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false })
 	w.put(func(tx *state.Txn) {
-		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "default", ID: "new", PluginID: "p"}, Provision: api.VolumeProvision{State: api.VolumeCreating, Provider: "driver"}})
-		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "default", ID: "theirs", PluginID: "p"}, Provision: api.VolumeProvision{State: api.VolumeCreating, Provider: "another"}})
-		tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "monday", Provider: "driver"})
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "default", ID: "new", PluginID: "p"}, Provision: api.VolumeProvision{State: api.VolumeCreating}})
+		tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "monday"})
 	})
-	w.check("the other driver", old, nil, `volume "new", which is creating`, `snapshot "monday", which is being made`)
+	w.check("the other is unhealthy", old, nil, `volume "new", which is creating`, `snapshot "monday", which is being made`)
 	w.told(other, "n2", func(*api.Node, *api.CSIInfo) {})
-	w.check("the same driver", old, nil)
-	w.told(other, "n2", func(_ *api.Node, i *api.CSIInfo) { i.Provider = "a third" })
-	err := ledger.Needed(w.s.Read(), old, nil)
-	if err == nil || strings.Contains(err.Error(), "theirs") {
-		t.Errorf("what is of neither driver: %v", err)
-	}
+	w.check("the other is healthy", old, nil)
 }
 
 // A mount on a node that is another system job's, and on which this one runs nothing, keeps this one from nothing.
