@@ -8,7 +8,7 @@ import (
 // canReadOnly reports whether a controller takes the read-only flag.
 func canReadOnly(tx *state.Txn, plugin string) bool {
 	for n := range tx.NodesByController(plugin) {
-		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil && i.ControllerInfo.SupportsReadOnlyAttach {
+		if i := n.CSIControllerPlugins[plugin]; i != nil && i.OwnedBy == "" && i.ControllerInfo != nil && i.ControllerInfo.SupportsReadOnlyAttach {
 			return true
 		}
 	}
