@@ -96,7 +96,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 func fence(p *api.Plugin) string {
 	told, attaches := false, false
 	for _, i := range p.Controllers {
-		if c := i.ControllerInfo; c != nil {
+		if c := i.ControllerInfo; c != nil && i.OwnedBy == "" {
 			told, attaches = true, attaches || c.SupportsAttachDetach
 		}
 	}
