@@ -14,7 +14,7 @@ type Controllers struct {
 	// Attach is set when volumes must be attached to nodes by a controller. While no controller has reported its
 	// capabilities, they must if there is a controller at all.
 	Attach bool
-	// Detach is set when a healthy one attaches volumes: only its word is one that a node can be cut off.
+	// Detach is set when a healthy one attaches volumes: only a healthy one can cut a node off.
 	Detach bool
 	// Healthy is set when a ready node runs a healthy one.
 	Healthy bool
@@ -23,7 +23,7 @@ type Controllers struct {
 // ControllersOf gathers what the nodes of a plugin report about its controllers. The last report of an instance that
 // is unhealthy now still counts.
 func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
-	told := false
+	known := false
 	for n := range nodes {
 		node, controller := n.CSINodePlugins[plugin], n.CSIControllerPlugins[plugin]
 		c.Service = c.Service || node != nil && node.OwnedBy == "" && node.RequiresControllerPlugin
@@ -36,13 +36,13 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 			c.Detach = c.Detach || i.SupportsAttachDetach
 		}
 		if i := controller.ControllerInfo; i != nil {
-			told, c.Attach = true, c.Attach || i.SupportsAttachDetach
+			known, c.Attach = true, c.Attach || i.SupportsAttachDetach
 		}
 		if c == (Controllers{Service: true, Attach: true, Detach: true, Healthy: true}) { // no further node can add to it
 			break
 		}
 	}
-	c.Attach = c.Attach || c.Service && !told
+	c.Attach = c.Attach || c.Service && !known
 	return c
 }
 

@@ -35,11 +35,11 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 		errs = append(errs, errors.New("parameters cannot change"))
 	}
 	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies) {
-		switch says := tells(spec.RequestedTopologies); {
+		switch names := namesTopology(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
 			errs = append(errs, fmt.Errorf("topology_request cannot change: where the driver says something else by now, `%s` and register the volume anew, with its external_id %q and its context",
 				commandtext.Deregister(old.Namespace, old.ID), old.RemoteID()))
-		case old.Provision.Created && (says || tells(old.RequestedTopologies)):
+		case old.Provision.Created && (names || namesTopology(old.RequestedTopologies)):
 			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))
 		default:
 			next.RequestedTopologies = spec.RequestedTopologies
@@ -78,8 +78,8 @@ func sameTopologies(a, b *api.TopologyRequest) bool {
 	return reflect.DeepEqual(lists(a), lists(b))
 }
 
-// tells reports whether a request names any topology.
-func tells(r *api.TopologyRequest) bool {
+// namesTopology reports whether a request names any topology.
+func namesTopology(r *api.TopologyRequest) bool {
 	return r != nil && len(WithSegments(r.Required))+len(WithSegments(r.Preferred)) > 0
 }
 

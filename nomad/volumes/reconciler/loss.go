@@ -18,14 +18,14 @@ import (
 func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim) []option {
 	onNodeLoss, fenceAfter := ledger.LossPolicy(tx, c)
 	var out []option
-	tell := func(at time.Time, why string) {
+	show := func(at time.Time, why string) {
 		if e := r.explain(n, c, at, why); e != nil {
 			out = append(out, option{operation: *e})
 		}
 	}
 	give := func(proof, by string, at time.Time, why string) {
 		if at.After(r.now()) {
-			tell(at, why)
+			show(at, why)
 		}
 		out = append(out, option{r.giveUp(c, proof, by), at})
 	}
@@ -39,9 +39,9 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 	case c.Lease == 0 && !contested:
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
 	case c.Lease == 0:
-		tell(time.Time{}, "neither its storage nor a lease keeps it from writing: the node must come back, or an operator detach the volume with -force")
+		show(time.Time{}, "neither its storage nor a lease keeps it from writing: the node must come back, or an operator detach the volume with -force")
 	case onNodeLoss == api.NodeLossWait:
-		tell(time.Time{}, "on_node_loss is wait: the node must come back, or an operator detach the volume with -force")
+		show(time.Time{}, "on_node_loss is wait: the node must come back, or an operator detach the volume with -force")
 	case c.Attach:
 		give(ledger.ProofFenced, ledger.ByProvider, later(fence, r.leaseEnd(c)), "the node's lease ends, and then it is detached by its storage")
 	default:

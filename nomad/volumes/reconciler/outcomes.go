@@ -82,8 +82,8 @@ func (r *Reconciler) refused(of request, err error) {
 	r.refusals[of] = err
 }
 
-// tell records the result of a snapshot's intent, and keeps it for the callers who wait for that.
-func (r *Reconciler) tell(ctx context.Context, i *api.SnapshotIntent, o outcome, answer *commands.SnapshotAnswer) error {
+// deliver records the result of a snapshot's intent, and keeps it for the callers who wait for that.
+func (r *Reconciler) deliver(ctx context.Context, i *api.SnapshotIntent, o outcome, answer *commands.SnapshotAnswer) error {
 	recorded := r.keep(i, o)
 	defer recorded()
 	err := r.record(ctx, answer)

@@ -10,8 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/workgroup"
 )
 
-// key names something that the loop looks after: an external volume, a volume to be created, or a
-// claim to be released.
+// key names an object of the loop: an external volume, a volume to be created, or a claim to be released.
 type key struct {
 	kind    string
 	a, b, c string
@@ -19,18 +18,18 @@ type key struct {
 
 func (k key) String() string { return strings.Join([]string{k.kind, k.a, k.b, k.c}, " ") }
 
-// queue calls work for keys that were woken, one call per key at a time and again when the time that
-// work answered has come; a zero time means that there is nothing left to do.
+// queue calls work for keys that were woken, one call per key at a time, and again at the time that work returns; a zero
+// time means that there is nothing left to do.
 type queue struct {
 	work  func(context.Context, key, *tries) time.Time
 	pause func(ctx context.Context, what string)
-	// soon is how long a key waits that need not wait for its time any more.
+	// soon returns how long a key waits that is retried early.
 	soon func(key) time.Duration
 
 	mu    sync.Mutex
 	items map[key]*item
-	// hasty are the keys that wait for a success of a plugin, those first that wait the longest.
-	hasty map[string]*list.List
+	// waiting lists by plugin the keys that wait for a success of the plugin, in the order in which they began to wait.
+	waiting map[string]*list.List
 	// running are the keys that are being reconciled.
 	running workgroup.Group
 }
@@ -39,13 +38,13 @@ type item struct {
 	running, again, afresh bool
 	timer                  *time.Timer
 	tries                  tries
-	// hasty is the place among those that wait for the plugin.
-	hasty  *list.Element
+	// waits is the element in the list of keys that wait for the plugin.
+	waits  *list.Element
 	plugin string
 }
 
 func newQueue(work func(context.Context, key, *tries) time.Time, pause func(context.Context, string), soon func(key) time.Duration) *queue {
-	return &queue{work: work, pause: pause, soon: soon, items: map[key]*item{}, hasty: map[string]*list.List{}}
+	return &queue{work: work, pause: pause, soon: soon, items: map[key]*item{}, waiting: map[string]*list.List{}}
 }
 
 // wake has the key reconciled now; afresh forgets how often its calls failed.
@@ -97,7 +96,7 @@ func (q *queue) end(ctx context.Context, k key, it *item, next time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for plugin := range it.tries.passed {
-		q.hasten(ctx, plugin)
+		q.retryEarly(ctx, plugin)
 	}
 	clear(it.tries.passed)
 	if it.again && ctx.Err() == nil {
@@ -114,45 +113,45 @@ func (q *queue) end(ctx context.Context, k key, it *item, next time.Time) bool {
 	return true
 }
 
-// hastened is how many keys a success of their plugin has tried before their time. Each that succeeds then has as many
-// others tried: what waited for a plugin follows as fast as it works, and nothing does while it does not.
-const hastened = 4
+// woken is how many waiting keys a success of their plugin retries early. Each success wakes as many others, so the backlog
+// drains at the plugin's speed, and not at all while the plugin fails.
+const woken = 4
 
-func (q *queue) hasten(ctx context.Context, plugin string) {
-	all := q.hasty[plugin]
-	for range hastened {
+func (q *queue) retryEarly(ctx context.Context, plugin string) {
+	all := q.waiting[plugin]
+	for range woken {
 		if all == nil || all.Len() == 0 {
 			return
 		}
 		k := all.Front().Value.(key)
 		it := q.items[k]
 		q.unlist(it)
-		it.tries.hasten(plugin)
+		it.tries.retryEarly(plugin)
 		it.timer.Stop()
 		it.timer = time.AfterFunc(q.soon(k), func() { q.wake(ctx, k, false) })
 	}
 }
 
-// list has the key wait for a success of its plugin too, if it does.
+// list adds the key to those that wait for a success of their plugin, if it waits for one.
 func (q *queue) list(k key, it *item) {
 	if it.plugin = it.tries.waitsFor(); it.plugin == "" {
 		return
 	}
-	if q.hasty[it.plugin] == nil {
-		q.hasty[it.plugin] = list.New()
+	if q.waiting[it.plugin] == nil {
+		q.waiting[it.plugin] = list.New()
 	}
-	it.hasty = q.hasty[it.plugin].PushBack(k)
+	it.waits = q.waiting[it.plugin].PushBack(k)
 }
 
 func (q *queue) unlist(it *item) {
-	if it.hasty != nil {
-		q.hasty[it.plugin].Remove(it.hasty)
-		it.hasty = nil
+	if it.waits != nil {
+		q.waiting[it.plugin].Remove(it.waits)
+		it.waits = nil
 	}
 }
 
-// drain waits, bounded, for running work after ctx ended, and names what has not ended. That cannot propose anything
-// any more, because its context has ended.
+// drain waits, bounded, for running work after ctx ended, and returns the names of work that still runs. Its context has
+// ended, so it proposes nothing more.
 func (q *queue) drain() (left []string) {
 	q.mu.Lock()
 	for _, it := range q.items {

@@ -12,22 +12,22 @@ type tries struct {
 
 func newTries() tries { return tries{map[string]try{}, map[string]bool{}} }
 
-// try is what is known of a call that failed.
+// try describes a call that failed.
 type try struct {
 	// failed counts the tries, alike those that failed like the last one, and timeouts those that reached their bound.
 	failed, alike, timeouts int
 	kinds                   map[string]int
-	// news is set when the call fails in another way than before, and from time to time: a call that keeps
-	// failing must not fill the log, whatever its driver's texts are.
+	// news is set when the call fails in another way than before, and at tries 1, 2, 4, 8, ...: a call that keeps failing
+	// must not fill the log, whatever its driver's texts are.
 	news bool
 	// begun is set once there was a try, uncertain once one of them may have had its effect.
 	begun, uncertain bool
 	due              time.Time
 	// waits counts the waits between tries, those that were cut short as one with the next.
 	waits int
-	// hasty is the plugin whose success at something else has this call repeated at once, empty when none has;
-	// usual is when it was due if that has happened.
-	hasty string
+	// early is the plugin whose next success causes an early retry of this call; empty means none. usual is when an early
+	// retry was due.
+	early string
 	usual time.Time
 }
 
@@ -47,8 +47,8 @@ func (w wait) after(waits int) time.Duration {
 	return d*3/4 + w.chance(d/2+1)
 }
 
-// note notes a failure and when the next try is due. A try before its time changes nothing about that, and is followed
-// by one at its time: a plugin that works for others only is asked twice as often, whatever it does for them.
+// note records a failure and when the next try is due. An early retry does not change that time: a plugin that works for
+// other calls only is called at most twice as often.
 func (t tries) note(o operation, f failure, now time.Time, w wait) try {
 	last := t.failed[o.name]
 	next := try{failed: last.failed + 1, waits: last.waits, timeouts: last.timeouts, kinds: last.kinds, begun: true, uncertain: last.uncertain || f.uncertain}
@@ -67,34 +67,34 @@ func (t tries) note(o operation, f failure, now time.Time, w wait) try {
 		next.waits++
 		next.due = now.Add(w.after(next.waits))
 		if f.passes() {
-			next.hasty = o.plugin
+			next.early = o.plugin
 		}
 	}
 	t.failed[o.name] = next
 	return next
 }
 
-// waitsFor is the plugin whose success has a call repeated before it is due.
+// waitsFor returns the plugin whose success causes an early retry, or "".
 func (t tries) waitsFor() string {
 	for _, old := range t.failed {
-		if old.hasty != "" {
-			return old.hasty
+		if old.early != "" {
+			return old.early
 		}
 	}
 	return ""
 }
 
-// hasten makes the calls due that wait for a plugin.
-func (t tries) hasten(plugin string) {
+// retryEarly makes the calls due that wait for a plugin.
+func (t tries) retryEarly(plugin string) {
 	for call, old := range t.failed {
-		if old.hasty == plugin {
-			old.due, old.usual, old.hasty = time.Time{}, old.due, ""
+		if old.early == plugin {
+			old.due, old.usual, old.early = time.Time{}, old.due, ""
 			t.failed[call] = old
 		}
 	}
 }
 
-// shows reports whether a row that shows an error shall show this one instead.
+// shows reports whether this error replaces the one that a row shows.
 func (t try) shows(shown string, f failure) bool {
 	return t.news && (t.failed > 1 || shown != f.err.Error())
 }

@@ -137,7 +137,7 @@ func (r *Reconciler) snapshotMade(ctx context.Context, i *api.SnapshotIntent, ma
 	default:
 		done.SnapshotID = made.ID
 	}
-	err := r.tell(ctx, i, outcome{snapshot: made}, &done)
+	err := r.deliver(ctx, i, outcome{snapshot: made}, &done)
 	if errors.Is(err, errReplaced) {
 		r.undoSnapshot(ctx, i, made)
 	}
@@ -219,7 +219,7 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 	case i.SnapshotID != "" && (f.gaveUp() || errors.Is(f.err, errAnother)): // it was cut: who asked for it knows it, and deletes it
 		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		a.Ended = true
-		return r.tell(ctx, i, outcome{err: fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
+		return r.deliver(ctx, i, outcome{err: fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
 			i.SnapshotID, commandtext.Snapshot(i), f.err)}, &a)
 	case i.SnapshotID != "":
 		if !t.shows(i.LastError, f) {
@@ -227,7 +227,7 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 		}
 	case over && !i.Unwanted:
 		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
-		return r.tell(ctx, i, outcome{err: f.err}, &a)
+		return r.deliver(ctx, i, outcome{err: f.err}, &a)
 	case over && t.alike >= few && (f.answered() || f.credentials() && !r.wanted(i)):
 		r.log.Warn("a snapshot is forgotten, and its driver never said whether it made it", "snapshot", i.Name,
 			"plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
@@ -274,7 +274,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			}
 			done := snapshotAnswer(i)
 			done.Ended = true
-			return r.tell(ctx, i, outcome{}, &done)
+			return r.deliver(ctx, i, outcome{}, &done)
 		},
 		failed: func(ctx context.Context, f failure, t try) error {
 			a := snapshotAnswer(i)
@@ -286,7 +286,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 				}
 			case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
 				a.Ended = true
-				return r.tell(ctx, i, outcome{err: f.err}, &a)
+				return r.deliver(ctx, i, outcome{err: f.err}, &a)
 			case !t.news:
 				return nil
 			}
