@@ -176,7 +176,7 @@ func namedPlugins(all map[string]*api.CSIInfo) map[string]*api.CSIInfo {
 			}
 		}
 		if why != "" {
-			named.Healthy, named.HealthDescription = false, "the driver's answer cannot be used: "+why
+			named.Healthy, named.HealthDescription = false, "the driver's reply cannot be used: "+why
 			p = &named
 		}
 		out[id] = p

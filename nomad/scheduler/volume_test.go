@@ -290,8 +290,8 @@ func TestSingleWriterIsGivenOnce(t *testing.T) {
 // Who waits for a volume on a node that is not heard is told so, and the command that ends that.
 func TestRefusalTellsOfAHolderThatIsNotHeard(t *testing.T) {
 	for want, change := range map[string]func(*api.Allocation, *api.VolumeClaim){
-		"its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost; `nomad job stop first` ends that": func(a *api.Allocation, _ *api.VolumeClaim) { a.ClientStatus = api.AllocClientStatusUnknown },
-		"its node is disconnected: it is free when the node is back and has unmounted it, or is given up as lost; `nomad volume detach -force v n` ends that": func(a *api.Allocation, c *api.VolumeClaim) {
+		"its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is declared lost; `nomad job stop first` ends that": func(a *api.Allocation, _ *api.VolumeClaim) { a.ClientStatus = api.AllocClientStatusUnknown },
+		"its node is disconnected: it is free when the node is back and has unmounted it, or is declared lost; `nomad volume detach -force v n` ends that": func(a *api.Allocation, c *api.VolumeClaim) {
 			a.ClientStatus, c.State = api.AllocClientStatusLost, api.ClaimReleasing
 		},
 	} {

@@ -37,7 +37,7 @@ func (s *Service) await(ctx context.Context, ns, id string, intent uint64, durin
 	case v != nil && v.Provision.State == during && !open():
 		return nil, fault.New(fault.Conflict, "volume %q is still %s, for another request that has replaced this one", id, during)
 	case open():
-		return nil, fault.New(fault.Unavailable, "volume %q is still %s, which is repeated until the driver answers: %s%s", id, during, v.Provision.LastError, waysOut(v))
+		return nil, fault.New(fault.Unavailable, "volume %q is still %s, which is retried until the driver replies: %s%s", id, during, v.Provision.LastError, waysOut(v))
 	}
 	return v, nil
 }
@@ -50,7 +50,7 @@ func waysOut(v *api.Volume) string {
 	case api.VolumeExpanding:
 		return fmt.Sprintf("; `%s` forgets the volume, which may have grown or not", commandtext.Forget(v.Namespace, v.ID))
 	}
-	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"%s\" gives it up", commandtext.Delete(v.Namespace, v.ID))
+	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"%s\" cancels it", commandtext.Delete(v.Namespace, v.ID))
 }
 
 // refusal is the final error that ended an intent: the driver's own while this server knows it, else the row's reason.

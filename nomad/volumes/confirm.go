@@ -92,7 +92,7 @@ func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn)
 	now := time.Now()
 	object, since := intended(read(), r)
 	if object == (confirmed{}) {
-		return 0, fault.New(fault.Conflict, "intent %d of plugin %q for %q was answered or replaced", r.Fence, r.PluginID, r.ExternalID)
+		return 0, fault.New(fault.Conflict, "intent %d of plugin %q for %q has ended or was replaced", r.Fence, r.PluginID, r.ExternalID)
 	}
 	if now.Sub(c.swept) >= confirmSettles {
 		maps.DeleteFunc(c.given, func(_ confirmed, g confirmation) bool { return now.Sub(g.at) >= confirmSettles })

@@ -81,7 +81,7 @@ func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *ap
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	switch mounted := staleOn(tx, w); {
 	case len(mounted) > 0 && !ledger.Away(tx.Node(w.NodeID)):
-		return nil, fault.New(fault.Conflict, "volume %q is not free: node %s still has it mounted for allocation %s; `%s` frees it all the same",
+		return nil, fault.New(fault.Conflict, "volume %q is not free: node %s still has it mounted for allocation %s; `%s` frees it nevertheless",
 			r.VolumeID, ledger.Short(w.NodeID), ledger.Short(mounted[0].AllocID), again)
 	case a == nil || a.State != api.AttachmentUnpublishing:
 		return nil, fault.New(fault.Conflict, "volume %q is used on node %s again; `%s` detaches it", r.VolumeID, ledger.Short(w.NodeID), again)

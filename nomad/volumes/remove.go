@@ -27,7 +27,7 @@ func (s *Service) Deregister(ctx context.Context, r *api.VolumeDeregisterRequest
 		return nil, err
 	}
 	if v := tx.Volume(ns, r.VolumeID); r.Force && v != nil && v.Provision.State != api.VolumeAvailable {
-		s.log.Warn("a volume is forgotten on the word of an operator, whatever is at its provider", "volume", v.ID, "namespace", ns, "plugin", v.PluginID,
+		s.log.Warn("an operator forgets a volume; it may be left at its provider", "volume", v.ID, "namespace", ns, "plugin", v.PluginID,
 			"name", v.Name, "external_id", v.RemoteID(), "state", v.Provision.State, "error", v.Provision.LastError)
 	}
 	return &api.WriteMeta{Index: index}, nil
@@ -227,7 +227,7 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 	} else {
 		out.Warnings = stillMounted(s.state.Read(), w)
 	}
-	s.log.Info("volume detached on the word of an operator", "external_id", w.ExternalID, "plugin", w.PluginID,
+	s.log.Info("volume detached by an operator", "external_id", w.ExternalID, "plugin", w.PluginID,
 		"node", w.NodeID, "by", w.By, "reason", w.Reason, "stale_mounts", w.StaleMounts)
 	return out, nil
 }

@@ -131,12 +131,12 @@ func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	})
 	switch {
 	case open != nil && open.Unwanted:
-		return nil, fault.New(fault.Unavailable, "snapshot %q is deleted when its driver says that it has made it, which it is asked until it does: %s; `%s` forgets it",
-			given.Name, cmp.Or(open.LastError, "it has not answered yet"), commandtext.ForgetSnapshot(given.PluginID, given.Name))
+		return nil, fault.New(fault.Unavailable, "snapshot %q is deleted when its driver reports that it made it, which is retried until then: %s; `%s` forgets it",
+			given.Name, cmp.Or(open.LastError, "no reply yet"), commandtext.ForgetSnapshot(given.PluginID, given.Name))
 	case err != nil:
 		return nil, fault.New(fault.Timeout, "snapshot %q: %w", given.Name, err)
 	case open != nil:
-		return nil, fault.New(fault.Conflict, "snapshot %q was asked for again meanwhile", given.Name)
+		return nil, fault.New(fault.Conflict, "snapshot %q was requested again in the meantime", given.Name)
 	}
 	if err := s.outcomes.Kept(given); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Service) forgetSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	var left []string
 	for _, i := range forgotten {
 		left = append(left, leftOf(i))
-		s.log.Warn("a snapshot is forgotten on the word of an operator", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "deletion", i.Delete)
+		s.log.Warn("an operator forgets a snapshot", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "deletion", i.Delete)
 	}
 	return &api.SnapshotDeleteResponse{Warnings: strings.Join(left, "\n"), WriteMeta: api.WriteMeta{Index: res.Index}}, nil
 }
@@ -163,11 +163,11 @@ func (s *Service) forgetSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 func leftOf(i *api.SnapshotIntent) string {
 	switch {
 	case i.Delete:
-		return fmt.Sprintf("Plugin %q was not asked, or has not said, whether snapshot %q is deleted: it may be left at the provider.", i.PluginID, i.Name)
+		return fmt.Sprintf("Plugin %q has not reported whether snapshot %q is deleted: it may be left at the provider.", i.PluginID, i.Name)
 	case i.SnapshotID != "":
 		return fmt.Sprintf("Snapshot %q of volume %q is left at the provider of plugin %q, with the id %q.", i.Name, i.VolumeID, i.PluginID, i.SnapshotID)
 	}
-	return fmt.Sprintf("Plugin %q has not said whether it made snapshot %q of volume %q: look for it at the provider.", i.PluginID, i.Name, i.VolumeID)
+	return fmt.Sprintf("Plugin %q has not reported whether it made snapshot %q of volume %q: look for it at the provider.", i.PluginID, i.Name, i.VolumeID)
 }
 
 // ListSnapshots lists a page of a provider's snapshots.
@@ -228,12 +228,12 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 	made, refused, known := s.outcomes.Snapshot(ctx, &intent)
 	switch {
 	case pending && now.Unwanted && refused == nil:
-		return nil, fault.New(fault.Conflict, "it was given up meanwhile")
+		return nil, fault.New(fault.Conflict, "it was cancelled in the meantime")
 	case known:
 	case pending:
-		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s; `%s` gives it up", now.LastError, commandtext.Snapshot(now))
+		return nil, fault.New(fault.Unavailable, "the driver has not replied yet, and is called until it does: %s; `%s` cancels it", now.LastError, commandtext.Snapshot(now))
 	default:
-		return nil, fault.New(fault.Unavailable, "the driver answered another server: list the snapshots, or ask again with the same name")
+		return nil, fault.New(fault.Unavailable, "the result went to another server: list the snapshots or retry with the same name")
 	}
 	return made, refused
 }

@@ -59,7 +59,7 @@ func TestVolumeThatIsDeletedWhileItIsRegisteredIsNotRegisteredUnasked(t *testing
 		return nil
 	})
 	many := volumestest.Spec("v", writer, api.AccessMultiNodeMultiWriter)
-	if err := r.registers(many); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "meanwhile") {
+	if err := r.registers(many); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "in the meantime") {
 		t.Errorf("registered: %v", err)
 	}
 	select {

@@ -16,7 +16,7 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	c := tx.Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	switch {
 	case c == nil:
-		return "it is gone"
+		return "the claim does not exist"
 	case c.State == api.ClaimWaiting:
 		return waitsBehind(tx, c)
 	case ledger.ClaimHeld(tx, c):
@@ -41,7 +41,7 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	}
 	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
 		if c.State == api.ClaimTaken && claim.GrowsOutOfUse(v) {
-			return fmt.Sprintf("volume %q is being expanded, which its plugin does only while nobody uses it", v.ID)
+			return fmt.Sprintf("volume %q is being expanded, which its plugin does only while it is not in use", v.ID)
 		}
 	}
 	return ledger.Next(tx, c)

@@ -63,7 +63,7 @@ func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.
 		out.Known = known
 		return out, nil
 	case len(done) > 0:
-		errs = append(errs, fmt.Errorf("created all the same: %s", names(done)))
+		errs = append(errs, fmt.Errorf("created: %s", names(done)))
 	}
 	return nil, fault.Wrap(fault.Of(errs[0]), errors.Join(errs...))
 }
@@ -193,7 +193,7 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 	case err != nil:
 		return 0, err
 	case v == nil || v.Provision.State == api.VolumeDeleting:
-		return 0, fault.New(fault.Conflict, "it was deleted meanwhile")
+		return 0, fault.New(fault.Conflict, "it was deleted in the meantime")
 	case v.Provision.State == api.VolumeFailed:
 		return 0, s.refusal(v.Namespace, v.ID, intent, v.Provision.LastError)
 	}

@@ -259,12 +259,12 @@ func Next(c *api.VolumeClaim, h Holding) string {
 		return "it is being attached"
 	case api.ClaimReady:
 		if h.disconnected() {
-			return "its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost"
+			return "its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is declared lost"
 		}
 		return "it is free when that allocation stops"
 	case api.ClaimReleasing:
 		if h.away() {
-			return fmt.Sprintf("its node is %s: it is free when the node is back and has unmounted it, or is given up as lost", h.Node.Status)
+			return fmt.Sprintf("its node is %s: it is free when the node is back and has unmounted it, or is declared lost", h.Node.Status)
 		}
 		return "it is free when the node has unmounted it"
 	case api.ClaimUnmounted:

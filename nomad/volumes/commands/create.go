@@ -40,7 +40,7 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 		return joined(tx, old, spec), nil
 	case old.PluginID != spec.PluginID && (old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed):
 		// The new plugin must not be asked about the ids of the other, nor with its secrets.
-		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"%s\" gives it up, and then it can be created by plugin %q",
+		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"%s\" cancels it, and then plugin %q can create it",
 			spec.ID, old.PluginID, commandtext.Delete(spec.Namespace, spec.ID), spec.PluginID)
 	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:
 		v.CreateTime = old.CreateTime
@@ -58,7 +58,7 @@ func nameIsFree(tx *state.Txn, spec *api.VolumeSpec) error {
 		r := o.Provision.Replaces
 		used := o.Name == spec.Name && o.ExternalID == "" || r != nil && r.Name == spec.Name
 		if used && (o.ID != spec.ID || o.Namespace != spec.Namespace) {
-			return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would answer that volume",
+			return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would return that volume",
 				spec.ID, spec.Name, o.ID, o.Namespace)
 		}
 	}
@@ -120,7 +120,7 @@ func sameCreation(a, b *api.VolumeSpec) bool {
 func (a Answer) answered(tx *state.Txn, states ...api.VolumeState) (*api.Volume, error) {
 	v := tx.Volume(a.Namespace, a.ID)
 	if v == nil || v.Provision.Intent != a.Intent || !slices.Contains(states, v.Provision.State) {
-		return nil, fault.New(fault.Conflict, "volume %q: intent %d was replaced meanwhile", a.ID, a.Intent)
+		return nil, fault.New(fault.Conflict, "volume %q: intent %d was replaced in the meantime", a.ID, a.Intent)
 	}
 	next := *v
 	next.Provision.LastError, next.Provision.Uncertain = a.Reason, a.Reason != "" && a.Uncertain

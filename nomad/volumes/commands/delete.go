@@ -61,7 +61,7 @@ func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	case reason == "" && !expands, c.Force && (v.Provision.State == api.VolumeFailed || expands):
 		return nil
 	case expands:
-		return fault.New(fault.Conflict, "volume %q is being expanded: ask again when that has ended; `%s` forgets it", c.ID, commandtext.Forget(c.Namespace, c.ID))
+		return fault.New(fault.Conflict, "volume %q is being expanded: retry when that has ended; `%s` forgets it", c.ID, commandtext.Forget(c.Namespace, c.ID))
 	case !c.Force:
 		return fault.New(fault.Conflict, "%s", reason)
 	}
@@ -106,7 +106,7 @@ func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 func later(seen uint64, indexes ...uint64) bool { return seen != 0 && slices.Max(indexes) > seen }
 
 func changed(id string) error {
-	return fault.New(fault.Conflict, "volume %q has changed meanwhile: look at it, and ask again", id)
+	return fault.New(fault.Conflict, "volume %q changed in the meantime: check it and retry", id)
 }
 
 // again joins the running deletion. Other secrets count from the next call on.

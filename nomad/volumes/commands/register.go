@@ -16,7 +16,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 	for i, spec := range c.Specs {
 		if i < len(c.Known) && c.Known[i] != 0 {
 			if v := tx.Volume(spec.Namespace, spec.ID); v == nil || v.CreateIndex != c.Known[i] {
-				return nil, fault.New(fault.Conflict, "volume %q was deleted or deregistered meanwhile: ask again to register it anew", spec.ID)
+				return nil, fault.New(fault.Conflict, "volume %q was deleted or deregistered in the meantime: register it again", spec.ID)
 			}
 		}
 		next, err := registered(tx, spec)
@@ -119,14 +119,14 @@ func remove(tx *state.Txn, v *api.Volume) {
 // unfinished returns why the row of a volume stands for something that its provider may have or may lose, and how that
 // is ended; "" when it does not.
 func unfinished(v *api.Volume) string {
-	end := fmt.Sprintf("\"nomad volume create\" with other fields replaces the creation, \"%s\" gives it up", commandtext.Delete(v.Namespace, v.ID))
+	end := fmt.Sprintf("\"nomad volume create\" with other fields replaces the creation, \"%s\" cancels it", commandtext.Delete(v.Namespace, v.ID))
 	switch s := v.Provision.State; {
 	case s == api.VolumeDeleting:
 		return fmt.Sprintf("volume %q is being deleted; %s", v.ID, commandtext.Unanswered(v))
 	case s == api.VolumeCreating:
 		return fmt.Sprintf("volume %q is being created: %s", v.ID, end)
 	case s == api.VolumeFailed && mayExist(v):
-		return fmt.Sprintf("volume %q could not be created, and its provider may have made it all the same: %s", v.ID, end)
+		return fmt.Sprintf("volume %q could not be created, and its provider may have created it: %s", v.ID, end)
 	}
 	return ""
 }

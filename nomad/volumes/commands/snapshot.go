@@ -91,7 +91,7 @@ func (c *GiveUpSnapshot) Apply(tx *state.Txn) (any, error) {
 	}
 	made := tx.SnapshotIntent(c.PluginID, c.Name, false)
 	if made == nil || made.SnapshotID != "" || made.CreateIndex > c.Seen {
-		return nil, fault.New(fault.Conflict, "snapshot %q is not being made any more: ask again to delete what has that id", c.Name)
+		return nil, fault.New(fault.Conflict, "snapshot %q is no longer being made: retry to delete the snapshot with that id", c.Name)
 	}
 	next := *made
 	next.Unwanted = true
@@ -132,12 +132,12 @@ func leave(tx *state.Txn, i *api.SnapshotIntent) {
 	}
 }
 
-// undo intends to delete what was cut after it had been forgotten. Where it was asked for again meanwhile, or is being
+// undo intends to delete what was cut after it had been forgotten. Where it was requested again in the meantime, or is being
 // deleted, that sees to it.
 func (c *GiveUpSnapshot) undo(tx *state.Txn) error {
 	next := *c.Made
 	if tx.SnapshotIntent(next.PluginID, next.CutAs, false) != nil || tx.SnapshotIntent(next.PluginID, next.Name, true) != nil {
-		return fault.New(fault.Conflict, "snapshot %q was asked for again", next.CutAs)
+		return fault.New(fault.Conflict, "snapshot %q was requested again", next.CutAs)
 	}
 	next.Delete, next.Unwanted, next.SnapshotID = true, true, ""
 	tx.PutSnapshotIntent(&next)
@@ -181,7 +181,7 @@ func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "snapshot %q: intent %d has ended", c.Name, c.Intent)
 	}
 	if c.Made && old.Unwanted && old.SnapshotID == "" { // it is asked for once more, to be deleted
-		return nil, fault.New(fault.Conflict, "snapshot %q was given up meanwhile", c.Name)
+		return nil, fault.New(fault.Conflict, "snapshot %q was cancelled in the meantime", c.Name)
 	}
 	if !c.Ended {
 		next := *old

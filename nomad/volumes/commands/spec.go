@@ -37,10 +37,10 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies) {
 		switch names := namesTopology(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
-			errs = append(errs, fmt.Errorf("topology_request cannot change: where the driver says something else by now, `%s` and register the volume anew, with its external_id %q and its context",
+			errs = append(errs, fmt.Errorf("topology_request cannot change: if the driver reports another topology now, `%s` and register the volume again, with its external_id %q and its context",
 				commandtext.Deregister(old.Namespace, old.ID), old.RemoteID()))
 		case old.Provision.Created && (names || namesTopology(old.RequestedTopologies)):
-			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))
+			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver reported that it can be used anywhere"))
 		default:
 			next.RequestedTopologies = spec.RequestedTopologies
 			next.Provision.Topologies = WithSegments(spec.RequestedTopologies.Required)

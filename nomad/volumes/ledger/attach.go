@@ -170,7 +170,7 @@ func intended(tx *state.Txn, i Intent, to api.AttachmentState) (*api.VolumeAttac
 }
 
 func replaced(i Intent) error {
-	return fault.New(fault.Conflict, "attachment of %s to node %s: intent %d was replaced meanwhile", i.ExternalID, i.NodeID, i.Fence)
+	return fault.New(fault.Conflict, "attachment of %s to node %s: intent %d was replaced in the meantime", i.ExternalID, i.NodeID, i.Fence)
 }
 
 // Prepare records the provider's id of the node for an intent that was made without it: before the first call to

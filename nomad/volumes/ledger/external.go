@@ -85,7 +85,7 @@ func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSp
 			continue
 		}
 		if source(&v.VolumeSpec) == id || p.Replaces != nil && source(p.Replaces) == id {
-			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q; `%s` gives it up", what, v.ID, v.Namespace, id,
+			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q; `%s` cancels it", what, v.ID, v.Namespace, id,
 				commandtext.Delete(v.Namespace, v.ID))
 		}
 	}
@@ -101,7 +101,7 @@ func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, Short(a.NodeID), a.State, Detached(v, a))
 	}
 	for _, i := range e.Snapshots {
-		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` gives it up, with -force at once", i.Name, v.ID, commandtext.Snapshot(i))
+		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` cancels it, with -force at once", i.Name, v.ID, commandtext.Snapshot(i))
 	}
 	if o := e.other(v, func(*api.Volume) bool { return true }); o != nil {
 		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: `%s` forgets it", o.ID, o.Namespace, v.ID, commandtext.Deregister(o.Namespace, o.ID))
@@ -116,7 +116,7 @@ func MayExpand(tx *state.Txn, v *api.Volume) error {
 		return err
 	}
 	if o := e.other(v, func(o *api.Volume) bool { return o.Provision.State == api.VolumeExpanding }); o != nil {
-		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: ask again when that has ended; `%s` forgets it",
+		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: retry when that has ended; `%s` forgets it",
 			o.ID, o.Namespace, v.ID, commandtext.Forget(o.Namespace, o.ID))
 	}
 	return nil

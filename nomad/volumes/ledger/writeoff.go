@@ -22,7 +22,7 @@ func (w Assertion) later(created uint64) error {
 	if w.Seen == 0 || created <= w.Seen {
 		return nil
 	}
-	return fault.New(fault.Conflict, "volume %q of plugin %q is used on node %s again: look at it, and ask again", w.ExternalID, w.PluginID, w.NodeID)
+	return fault.New(fault.Conflict, "volume %q of plugin %q is used on node %s again: check it and retry", w.ExternalID, w.PluginID, w.NodeID)
 }
 
 // by returns who made the assertion.
@@ -120,7 +120,7 @@ func WriteOffMounts(tx *state.Txn, w Assertion) error {
 	}
 	n := tx.Node(w.NodeID)
 	if n == nil || !slices.ContainsFunc(n.StaleMounts, of) {
-		return fault.New(fault.NotFound, "node %s has no mount of %q of plugin %q whose claim was given up", w.NodeID, w.ExternalID, w.PluginID)
+		return fault.New(fault.NotFound, "node %s has no mount of %q of plugin %q whose claim was released", w.NodeID, w.ExternalID, w.PluginID)
 	}
 	for _, m := range n.StaleMounts {
 		if of(m) {

@@ -166,7 +166,7 @@ func (r *Reconciler) enter(ctx context.Context, a ask, host string) (leave func(
 			return nil, err
 		}
 		if slow {
-			name += " beside slow calls"
+			name += " next to slow calls"
 		}
 	}
 	leaveHost, _, err := r.places.enter(ctx, name, a.width, again)

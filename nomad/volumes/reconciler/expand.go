@@ -75,7 +75,7 @@ func (r *Reconciler) expandEnded(ctx context.Context, v *api.Volume, f failure, 
 		known, err := r.verifyVolume(ctx, v, v.RemoteID(), secretsOf(tx, v.PluginID, v.RemoteID())[0])
 		switch {
 		case err != nil || known.CapacityBytes <= 0:
-			f.err = fmt.Errorf("%w (an earlier call, whose answer was lost, may have grown the volume to %d bytes; the plugin does not tell its size)", f.err, least)
+			f.err = fmt.Errorf("%w (an earlier call, whose reply was lost, may have grown the volume to %d bytes; the plugin does not report its size)", f.err, least)
 			end.Answer.Reason = f.err.Error()
 		case known.CapacityBytes >= least:
 			end.Answer = answer(v)

@@ -244,7 +244,7 @@ func (r *Reconciler) giveUp(c *api.VolumeClaim, proof, by string) operation {
 			Proof: proof, By: by, Lost: true,
 		})
 		if err == nil {
-			r.log.Info("claim of a lost node is given up", "volume", c.VolumeID, "namespace", c.Namespace,
+			r.log.Info("claim of a lost node is released", "volume", c.VolumeID, "namespace", c.Namespace,
 				"alloc", c.AllocID, "node", c.NodeID, "proof", proof, "by", by)
 		}
 		return err

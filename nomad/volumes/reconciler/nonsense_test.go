@@ -68,7 +68,7 @@ func TestVolumeWhoseNamesCannotBeStoredIsNotUsed(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, forAnAnswer)
 			r.Node("n1").Created = answer
-			wants(t, r.Create(volumestest.Made("v")), fault.Internal, "the driver's answer cannot be used")
+			wants(t, r.Create(volumestest.Made("v")), fault.Internal, "the driver's reply cannot be used")
 			if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.ExternalID != "" || v.Provision.State == api.VolumeAvailable || len(v.Provision.Topologies) > 0 {
 				t.Errorf("the volume is %+v", v)
 			}
@@ -82,7 +82,7 @@ func TestSnapshotWhoseIDCannotBeStoredIsNotUsed(t *testing.T) {
 	r.Node("n1").SnapshotsNamed("sn\x00ap")
 	r.Register(volumestest.Spec("v"))
 	_, err := r.Snapshot("s")
-	wants(t, err, fault.Internal, "the driver's answer cannot be used", "control character")
+	wants(t, err, fault.Internal, "the driver's reply cannot be used", "control character")
 	for i := range r.State.Read().SnapshotIntents() {
 		if i.SnapshotID != "" {
 			t.Errorf("the intent is %+v", i)

@@ -65,7 +65,7 @@ func (r *Reconciler) soon(k key) time.Duration {
 	return r.chance("soon "+k.String(), max(r.limits.RetryMin/2, 1))
 }
 
-// errReplaced marks a reply that the state refused: its intent was replaced meanwhile.
+// errReplaced marks a reply that the state refused: its intent was replaced in the meantime.
 var errReplaced = errors.New("too late")
 
 // record proposes the result of a call. While it is not recorded the call counts as one of unknown outcome.

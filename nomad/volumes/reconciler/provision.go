@@ -86,7 +86,7 @@ func unusable(tx *state.Txn, v *api.Volume, out *api.ControllerCreateResponse) e
 // the driver knows it by the same name.
 func answerable(id string, deleted func(*state.Txn) error, asked, now *state.Txn) error {
 	if err := cmp.Or(deleted(asked), deleted(now)); err != nil {
-		return &lostAnswer{fault.New(fault.Unavailable, "the driver answers %s, which it has by the same name: %w", id, err)}
+		return &lostAnswer{fault.New(fault.Unavailable, "the driver returned %s, which has the same name: %w", id, err)}
 	}
 	return nil
 }
@@ -191,15 +191,15 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 		a.Final, a.Reason = false, fmt.Sprintf("%v: it is not verified: %v", f.err, err)
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	case known.Exists == api.KnownYes:
-		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or another client before: "+
-			"delete it at the provider if it is not needed, and `%s` forgets it; `%s` asks the plugin again: %w",
+		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q without a reply, or another client, may have made: "+
+			"delete it at the provider if it is not needed, and `%s` forgets it; `%s` retries: %w",
 			made.PluginID, made.Name, v.ID, commandtext.Forget(v.Namespace, v.ID), commandtext.Delete(v.Namespace, v.ID), f.err)
 		a.Reason = unproven.Error()
 		r.refused(requestOf(v), unproven)
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	}
 	a.Uncertain = false
-	r.log.Warn("a creation is given up, and its driver never said whether it made the volume", "volume", v.ID,
+	r.log.Warn("a creation is cancelled, and its driver has not reported whether it made the volume", "volume", v.ID,
 		"namespace", v.Namespace, "plugin", made.PluginID, "name", made.Name, "error", f.err)
 	if v.Provision.State == api.VolumeDeleting {
 		r.refused(requestOf(v), fault.New(fault.Conflict,

@@ -47,7 +47,7 @@ func snapshotAnswer(i *api.SnapshotIntent) commands.SnapshotAnswer {
 var errUnready = errors.New("it is not ready to use yet")
 
 // errAnother ends the following of a snapshot whose driver cuts another one with each call.
-var errAnother = errors.New("its driver answers another one")
+var errAnother = errors.New("its driver returned another snapshot")
 
 // wrongSnapshot refuses what is not what the driver was asked for.
 func wrongSnapshot(tx *state.Txn, i *api.SnapshotIntent, made *api.Snapshot) error {
@@ -103,9 +103,9 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			done := snapshotAnswer(i)
 			done.Ended = true
 			if !cutFor(i, made) || followed(r.state.Read(), i, made) != nil {
-				r.log.Warn("a snapshot is kept though its request failed: it may be one of before, by the same name", "snapshot", i.Name,
+				r.log.Warn("a snapshot is kept although its request failed: it may be an earlier one with the same name", "snapshot", i.Name,
 					"id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
-				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before that was asked for, or for another request; `%s` deletes it",
+				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before the request, or for another one; `%s` deletes it",
 					made.ID, i.Name, commandtext.DeleteSnapshot(i.PluginID, made.ID)))
 				return r.record(ctx, &done)
 			}
@@ -229,7 +229,7 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
 		return r.deliver(ctx, i, outcome{err: f.err}, &a)
 	case over && t.alike >= few && (f.answered() || f.credentials() && !r.wanted(i)):
-		r.log.Warn("a snapshot is forgotten, and its driver never said whether it made it", "snapshot", i.Name,
+		r.log.Warn("a snapshot is forgotten, and its driver has not reported whether it made it", "snapshot", i.Name,
 			"plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %q is forgotten, and it is not known whether plugin %q made it: look for it at the provider: %w",
 			i.Name, i.PluginID, f.err))

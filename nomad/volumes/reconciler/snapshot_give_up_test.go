@@ -31,11 +31,11 @@ func TestSnapshotThatIsNeverAnsweredIsForgottenByForce(t *testing.T) {
 	r.Register(volumestest.Spec("v"))
 	_, err := r.Snapshot("s")
 	wants(t, err, fault.Unavailable, "`nomad volume snapshot delete p s`")
-	wants(t, r.Delete("v"), fault.Conflict, `snapshot "s"`, "`nomad volume snapshot delete p s` gives it up, with -force at once")
+	wants(t, r.Delete("v"), fault.Conflict, `snapshot "s"`, "`nomad volume snapshot delete p s` cancels it, with -force at once")
 	_, err = r.deleteSnapshot("s", false)
 	wants(t, err, fault.Unavailable, "said Unavailable", "`nomad volume snapshot delete -force p s`")
 	out, err := r.deleteSnapshot("s", true)
-	if err != nil || !strings.Contains(out.Warnings, `Plugin "p" has not said whether it made snapshot "s" of volume "v"`) {
+	if err != nil || !strings.Contains(out.Warnings, `Plugin "p" has not reported whether it made snapshot "s" of volume "v"`) {
 		t.Errorf("it says %+v, %v", out, err)
 	}
 	if err := r.Delete("v"); err != nil {
@@ -59,7 +59,7 @@ func TestGivenUpSnapshotOfASilentDriverSaysWhatItWaitsFor(t *testing.T) {
 			t.Fatal("made")
 		}
 		_, err := r.deleteSnapshot("s", false)
-		wants(t, err, fault.Unavailable, "asked until it does: it has not answered yet; `nomad volume snapshot delete -force p s`")
+		wants(t, err, fault.Unavailable, "retried until then: no reply yet; `nomad volume snapshot delete -force p s`")
 	})
 }
 

@@ -127,7 +127,7 @@ func (o *ourRefusal) Error() string { return o.err.Error() }
 func (o *ourRefusal) Unwrap() error { return o.err }
 
 // errNonsense marks a reply of a plugin that cannot be used.
-var errNonsense = errors.New("the driver's answer cannot be used")
+var errNonsense = errors.New("the driver's reply cannot be used")
 
 // errNotOffered marks that all healthy controllers reported that they do not offer the call.
 var errNotOffered = errors.New("not offered")
