@@ -310,7 +310,7 @@ func (c counted) Invoke(ctx context.Context, method string, req, resp any) error
 	return w.heard(c.to.Invoke(ctx, method, req, resp))
 }
 
-// op founds a job, and its namespace.
+// op creates a job, its namespace and the cluster's id.
 type op struct{ Job *api.Job }
 
 func (*op) Kind() fsm.Kind { return fsm.KindSkippable + 7 }
@@ -318,6 +318,9 @@ func (*op) Kind() fsm.Kind { return fsm.KindSkippable + 7 }
 func (o *op) Apply(tx *state.Txn) (any, error) {
 	if tx.Namespace(o.Job.Namespace) == nil {
 		tx.PutNamespace(&api.Namespace{Name: o.Job.Namespace})
+	}
+	if tx.ClusterID() == "" { // a restore compares it: an older state of the same cluster lacks what was detached since
+		tx.PutClusterID("simulation")
 	}
 	tx.PutJob(o.Job)
 	return nil, nil
