@@ -109,7 +109,7 @@ func (s *Service) proven(node, secret string) error {
 	return nil
 }
 
-// Unpublish takes a node's report on an unmount. A report that came before is answered alike.
+// Unpublish takes a node's report on an unmount. A repeated report gets the same reply.
 func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) (*api.WriteMeta, error) {
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type confirmations struct {
 	mu sync.Mutex
 	// given is nil while this server does not lead.
 	given map[confirmed]confirmation
-	// swept is when those that are over were forgotten last.
+	// swept is when expired confirmations were removed last.
 	swept time.Time
 	// began is when the term did, index the state's then.
 	began time.Time

@@ -126,8 +126,8 @@ func usedOn(tx *state.Txn, w *commands.WriteOff) []*api.VolumeClaim {
 	})
 }
 
-// unmountByForce has a node that is there unmount by itself what is left of allocations that are over, whether its
-// plugin is there or not. The operator's word counts already; the node's is better, and leaves nothing behind.
+// unmountByForce asks a node that is heard to unmount what is left of ended allocations, with or without its plugin. The
+// operator override is effective already; a report of the node proves more, and nothing stays mounted.
 func (s *Service) unmountByForce(ctx context.Context, held []*api.VolumeClaim) {
 	if len(held) == 0 {
 		return

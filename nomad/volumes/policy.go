@@ -53,7 +53,7 @@ func ownerErrors(v *api.VolumeSpec) (errs []error) {
 var nodeLoss = []string{"", api.NodeLossFence, api.NodeLossWait, api.NodeLossAssume}
 
 // Leases are bounded from below because nodes send three heartbeats in each, and from above because nodes and servers
-// add them to the time: one that is meant never to end would have ended long ago.
+// add them to the time: an endless one would overflow and end at once.
 const (
 	leaseMin = time.Second
 	leaseMax = 365 * 24 * time.Hour

@@ -199,10 +199,10 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 	return nil, commands.Missing(ns, r.VolumeID)
 }
 
-// writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
-// mounted of it.
+// writeOff ends, by an operator override, what the node holds of the volume; when it holds nothing, what may still be
+// mounted there.
 func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.VolumeDetachResponse, error) {
-	if !remains(tx, w) { // what comes from now on is not meant
+	if !remains(tx, w) { // later changes are not affected
 		return detached(tx.TableIndex(state.TableClaims)), nil
 	}
 	mounted := staleOn(tx, w)
@@ -232,7 +232,7 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 	return out, nil
 }
 
-// remains reports whether there is anything that an operator's word writes off.
+// remains reports whether there is anything to write off.
 func remains(tx *state.Txn, w *commands.WriteOff) bool {
 	left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID)
 	return holds(tx, w) || len(staleOn(tx, w)) > 0 || left != nil && left.LastError != "" || ledger.WaitsFor(tx, w.PluginID, w.ExternalID, w.NodeID)
@@ -268,7 +268,7 @@ func claimsOn(tx *state.Txn, ns, volume string, w *commands.WriteOff) []*api.Vol
 	})
 }
 
-// unmountAll asks the node to unmount what is left of allocations that are over.
+// unmountAll asks the node to unmount what is left of ended allocations.
 func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, held []*api.VolumeClaim) error {
 	if n := tx.Node(node); ledger.Lost(n) {
 		return fault.New(fault.Conflict, "node %s is down and cannot unmount: `%s` asserts that nothing uses the volume there", ledger.Short(node),

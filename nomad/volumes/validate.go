@@ -46,7 +46,7 @@ func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.Volu
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {
 			return old.Provision.NotValidated, err
 		}
-	} else if err := answered(tx, spec); err != nil {
+	} else if err := requireInstance(tx, spec); err != nil {
 		return "", err
 	}
 	if !pluginview.HasController(tx, spec.PluginID) {
@@ -66,8 +66,8 @@ func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.Volu
 	return "", nil
 }
 
-// answered refuses a new volume of a plugin of which no instance runs, because its existence cannot be checked.
-func answered(tx *state.Txn, spec *api.VolumeSpec) error {
+// requireInstance refuses a new volume of a plugin without a healthy instance, because its existence cannot be checked.
+func requireInstance(tx *state.Txn, spec *api.VolumeSpec) error {
 	p := pluginview.Of(tx, spec.PluginID)
 	if p != nil && p.ControllersHealthy+p.NodesHealthy > 0 {
 		return nil

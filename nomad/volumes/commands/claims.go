@@ -133,7 +133,7 @@ func (c *EndHold) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.EndHold(tx)
 }
 
-// Apply ends an attachment, or stale mounts, on an operator's word.
+// Apply ends an attachment, or stale mounts, by an operator override.
 func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
 	w := ledger.Assertion{
 		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since,

@@ -47,8 +47,8 @@ type Provisioned struct {
 	Topologies    []*api.Topology   `msg:",omitempty"`
 }
 
-// Deregister forgets a volume without asking its provider. Claims that are still being given back
-// stay until they are. What was registered after the index Seen is not meant.
+// Deregister forgets a volume without calling its provider. Claims that are being released stay until they are. A volume
+// that was registered after the index Seen is not affected.
 type Deregister struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`
@@ -142,7 +142,7 @@ type Evict struct {
 	VolumeID  string   `msg:",omitempty"`
 	NodeID    string   `msg:",omitempty"`
 	AllocIDs  []string `msg:",omitempty"`
-	// Uses are those of the claims, one for each of AllocIDs; without them all uses of the volume are meant.
+	// Uses are those of the claims, one for each of AllocIDs; without them it applies to all uses of the volume.
 	Uses  []string `msg:",omitempty"`
 	Proof string   `msg:",omitempty"`
 	By    string   `msg:",omitempty"`
@@ -228,7 +228,7 @@ type WriteOff struct {
 	ExternalID  string `msg:",omitempty"`
 	NodeID      string `msg:",omitempty"`
 	StaleMounts bool   `msg:",omitempty"`
-	// Seen is the index of the state that the operator's word is about: what came after it is not meant.
+	// Seen is the index of the state that the override is for: later changes are not affected.
 	Seen uint64 `msg:",omitempty"`
 	// Since is that of the newest of the stale mounts.
 	Since int64 `msg:",omitempty"`

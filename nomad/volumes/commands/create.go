@@ -39,7 +39,7 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	case old.Provision.State == api.VolumeCreating && sameCreation(&old.VolumeSpec, spec):
 		return joined(tx, old, spec), nil
 	case old.PluginID != spec.PluginID && (old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed):
-		// The new plugin must not be asked about the ids of the other, nor with its secrets.
+		// The new plugin must not receive ids and secrets of the other one.
 		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"%s\" cancels it, and then plugin %q can create it",
 			spec.ID, old.PluginID, commandtext.Delete(spec.Namespace, spec.ID), spec.PluginID)
 	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:

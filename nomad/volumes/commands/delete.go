@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Apply forgets the volume. Claims of allocations that are over stay and are given back.
+// Apply forgets the volume. Claims of ended allocations stay until they are released.
 func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	v := tx.Volume(c.Namespace, c.ID)
 	if v == nil {

@@ -164,7 +164,7 @@ func SnapshotAnswerable(tx *state.Txn, i *api.SnapshotIntent, id string) error {
 	return fault.New(fault.Conflict, "snapshot %q is being deleted", id)
 }
 
-// Leaving is the intent to delete what was cut under a name; nil when there is none that anybody waits for.
+// Leaving is the intent to delete what was cut under a name; nil when there is none that a caller waits for.
 func Leaving(tx *state.Txn, plugin, name string) *api.SnapshotIntent {
 	for i := range tx.SnapshotIntents() {
 		if i.Delete && !i.Forgotten && i.PluginID == plugin && i.CutAs == name {

@@ -50,7 +50,7 @@ func ForgetSnapshot(plugin, id string) string {
 	return command("volume snapshot delete -force", "", plugin, id)
 }
 
-// Claim ends a claim: by stopping who uses the volume, else by its node, else by the operator's word.
+// Claim ends a claim: by stopping who uses the volume, else by its node, else by an operator override.
 func Claim(c *api.VolumeClaim, runs, lost bool) string {
 	switch {
 	case runs:

@@ -63,7 +63,7 @@ func (e External) Deleting() error {
 	return nil
 }
 
-// MayDelete refuses while anybody else has a hold on the external volume of the spec: a claim, an attachment,
+// MayDelete refuses while another user holds the external volume of the spec: a claim, an attachment,
 // another spec, a snapshot that is being made. It is asked when a deletion begins and again in the entry before
 // each call.
 func MayDelete(tx *state.Txn, v *api.Volume) error {
@@ -92,7 +92,7 @@ func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSp
 	return nil
 }
 
-// onlyOf refuses while anybody but the spec has a hold on the external volume.
+// onlyOf refuses while the external volume is held by another user than the spec.
 func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 	if len(e.Claims) > 0 {
 		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(tx, e.Claims))

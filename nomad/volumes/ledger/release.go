@@ -12,15 +12,15 @@ import (
 
 // Proofs that nothing uses a volume on its node any more, from strong to weak.
 const (
-	// ProofReleased is the node's word.
+	// ProofReleased is a report of the node.
 	ProofReleased = "released"
-	// ProofFenced is the storage's or the lease's.
+	// ProofFenced is a detach by the storage or the end of a lease.
 	ProofFenced = "fenced"
-	// ProofAssumed is an operator's, or a policy's.
+	// ProofAssumed is an operator override or a policy.
 	ProofAssumed = "assumed"
 )
 
-// Whose word a proof is.
+// Sources of proofs.
 const (
 	ByNode     = "node"
 	ByProvider = "provider"
@@ -101,7 +101,7 @@ func Rebooted(tx *state.Txn, nodeID string, mounts []*api.StaleMount) error {
 		if c.State != api.ClaimReleasing || mounted(HoldOf(c)) {
 			continue
 		}
-		if err := Standard().unmounted(tx, c, word{ProofFenced, ByBoot, ""}); err != nil {
+		if err := Standard().unmounted(tx, c, evidence{ProofFenced, ByBoot, ""}); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ func (r Rules) Released(tx *state.Txn, h Hold) error {
 		r.cleaned(tx, h.NodeID, h.stale)
 		return r.confirmed(tx, c)
 	case err == nil:
-		if err := r.unmounted(tx, c, word{ProofReleased, ByNode, ""}); err != nil {
+		if err := r.unmounted(tx, c, evidence{ProofReleased, ByNode, ""}); err != nil {
 			return err
 		}
 		r.cleaned(tx, h.NodeID, h.stale)
@@ -224,13 +224,13 @@ func (r Rules) Evict(tx *state.Txn, h Hold, proof, by string) error {
 	if err != nil {
 		return err
 	}
-	return r.unmounted(tx, c, word{proof, by, ""})
+	return r.unmounted(tx, c, evidence{proof, by, ""})
 }
 
-// word is why a volume is treated as unused on its node.
-type word struct{ proof, by, reason string }
+// evidence is why a volume is treated as unused on its node.
+type evidence struct{ proof, by, reason string }
 
-func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
+func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w evidence) error {
 	to := api.ClaimUnmounted
 	if c.State == api.ClaimWaiting {
 		to = ""

@@ -28,7 +28,7 @@ func ClaimsOf(tx *state.Txn, v *api.Volume) []*api.VolumeClaim {
 	return slices.DeleteFunc(slices.Collect(tx.ClaimsByVolume(v.Namespace, v.ID)), func(c *api.VolumeClaim) bool { return SpecOf(tx, c) == nil })
 }
 
-// DetachByForce is the command that ends what the external volume of a claim has on a node on an operator's word.
+// DetachByForce is the command that ends what the external volume of a claim has on a node, by an operator override.
 func DetachByForce(tx *state.Txn, c *api.VolumeClaim, node string) string {
 	if tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil {
 		return commandtext.DetachExternal(c.PluginID, c.ExternalID, node)

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Assertion is an operator's word that a node no longer uses an external volume. By and Reason are recorded.
+// Assertion is an operator override: a node no longer uses an external volume. By and Reason are recorded.
 type Assertion struct {
 	PluginID, ExternalID, NodeID, By, Reason string
 	// Seen is the index of the state that it is about; 0 is the present one.
@@ -17,7 +17,7 @@ type Assertion struct {
 	Since int64
 }
 
-// later refuses the word on what came after the state that it is about.
+// later refuses the override for what was created after the state that it is about.
 func (w Assertion) later(created uint64) error {
 	if w.Seen == 0 || created <= w.Seen {
 		return nil
@@ -39,7 +39,7 @@ func Assert(tx *state.Txn, h Hold, proof, by, reason string) error {
 	if err != nil {
 		return err
 	}
-	return Standard().unmounted(tx, c, word{proof, by, reason})
+	return Standard().unmounted(tx, c, evidence{proof, by, reason})
 }
 
 // Begins reports whether a claim has nothing on its node yet, not even an attach under way: it waits for the end of
@@ -51,7 +51,7 @@ func Begins(tx *state.Txn, c *api.VolumeClaim) bool {
 
 // WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver reports; claims
 // that wait for that continue. What the node may still have mounted is recorded as stale. A reply to a call that is
-// under way is refused from then on. A driver that may have been called is asked to detach the volume all the same,
+// under way is refused from then on. A driver that may have been called is still called to detach the volume,
 // unless it is attached there again; another override forgets that once it fails.
 func WriteOff(tx *state.Txn, w Assertion) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
@@ -79,7 +79,7 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 		if c.State == api.ClaimUnmounted {
 			continue
 		}
-		if err := r.unmounted(tx, c, word{ProofAssumed, w.by(), w.Reason}); err != nil {
+		if err := r.unmounted(tx, c, evidence{ProofAssumed, w.by(), w.Reason}); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func WriteOffMounts(tx *state.Txn, w Assertion) error {
 	return nil
 }
 
-// remember notes the operator's word on all specs of the volume, for want of a claim that would bring it there.
+// remember records the override on all specs of the volume where no claim does.
 func (w Assertion) remember(tx *state.Txn, alloc string) {
 	for _, v := range Gather(tx, w.PluginID, w.ExternalID).Specs {
 		release(tx, v, &api.VolumeRelease{AllocID: alloc, NodeID: w.NodeID, Proof: ProofAssumed, By: w.by(), Reason: w.Reason})

@@ -236,7 +236,7 @@ func (r *Reconciler) explain(n *api.Node, c *api.VolumeClaim, at time.Time, why 
 	}}
 }
 
-// giveUp ends the claim without the node's word.
+// giveUp ends the claim without a report of the node.
 func (r *Reconciler) giveUp(c *api.VolumeClaim, proof, by string) operation {
 	return operation{name: "give up " + c.NodeID, failed: r.quietly, do: func(ctx context.Context, _ try) error {
 		err := r.record(ctx, &commands.Evict{

@@ -17,7 +17,7 @@ type places struct {
 
 // width is how many calls of a name may be in flight.
 type width struct {
-	// usual bounds the calls that are not slow yet, beside the same while others of the name are slow.
+	// usual bounds the calls that are not slow yet; beside bounds them while other calls of the name are slow.
 	usual, beside int
 	// slowAfter is how long a call counts.
 	slowAfter time.Duration
