@@ -90,6 +90,21 @@ const (
 	KindDeploymentStep
 )
 
+// Commands on access.
+const (
+	KindACLBootstrap Kind = iota + 130
+	KindACLTokenUpsert
+	KindACLTokenDelete
+	KindOneTimeTokenAdd
+	KindOneTimeTokenExchange
+	KindACLExpire
+	KindACLPolicyUpsert
+	KindACLPolicyDelete
+	KindACLRoleUpsert
+	KindACLRoleDelete
+	KindACLReplicate
+)
+
 // Commands on logins.
 const (
 	KindAuthMethodUpsert Kind = iota + 150

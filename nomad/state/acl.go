@@ -14,6 +14,18 @@ func jobOfPolicy(p *api.ACLPolicy) []string {
 	return []string{rowKey(p.JobACL.Namespace, p.JobACL.JobID)}
 }
 
+// ACLTokenKey is a token by its accessor.
+func ACLTokenKey(accessor string) Key { return Key{TableACLTokens, "id", accessor} }
+
+// ACLPolicyKey is a policy.
+func ACLPolicyKey(name string) Key { return Key{TableACLPolicies, "id", name} }
+
+// ACLRoleKey is a role by its id.
+func ACLRoleKey(id string) Key { return Key{TableACLRoles, "id", id} }
+
+// ACLRoleNameKey is a role by its name.
+func ACLRoleNameKey(name string) Key { return Key{TableACLRoles, "name", name} }
+
 // ACLToken returns the token with the accessor, or nil.
 func (t *Txn) ACLToken(accessor string) *api.ACLToken { return aclTokens.get(t, accessor) }
 

@@ -1,0 +1,155 @@
+package acl_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// region is the way to the servers of the authoritative region.
+type region struct {
+	t        *testing.T
+	handlers []wire.Handler
+}
+
+func (r region) Invoke(ctx context.Context, method string, req, resp any) error {
+	var to, secret string
+	switch q := req.(type) {
+	case interface{ Options() *api.QueryOptions }:
+		to, secret = q.Options().Region, q.Options().AuthToken
+	case interface{ Writes() *api.WriteRequest }:
+		to, secret = q.Writes().Region, q.Writes().SecretID
+	}
+	if to != "first" || secret != "replication" {
+		r.t.Errorf("%s in region %q with %q", method, to, secret)
+	}
+	i := slices.IndexFunc(r.handlers, func(h wire.Handler) bool { return h.Name == method })
+	if i < 0 {
+		return fault.New(fault.Unimplemented, "unknown method %s", method)
+	}
+	got, err := r.handlers[i].Serve(ctx, req)
+	if err == nil {
+		reflect.ValueOf(resp).Elem().Set(reflect.ValueOf(got).Elem())
+	}
+	return err
+}
+
+// second is a region whose authoritative region is f.
+func (f *fixture) second() *acl.Service {
+	method, rule := &api.ACLAuthMethod{Name: "m", Hash: []byte("m")}, &api.ACLBindingRule{ID: "r", AuthMethod: "m"}
+	bare := *method
+	method.Config = &api.ACLAuthConfig{OIDCClientSecret: "hunter2"}
+	meta := api.QueryMeta{Index: 1}
+	wait := func(ctx context.Context, q *api.QueryOptions) error {
+		if q.MinIndex > 0 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	s := state.New()
+	return acl.New(acl.Config{
+		State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true, Region: "second", Authoritative: "first", ReplicationToken: "replication",
+		Servers: region{f.t, append(f.Handlers(),
+			wire.ACLAuthMethodList.Handle(func(ctx context.Context, q *api.QueryOptions) (*api.ACLAuthMethodListResponse, error) {
+				return &api.ACLAuthMethodListResponse{Methods: []*api.ACLAuthMethod{&bare}, QueryMeta: meta}, wait(ctx, q)
+			}),
+			wire.ACLAuthMethodGet.Handle(func(context.Context, *api.NameRequest) (*api.ACLAuthMethodResponse, error) {
+				return &api.ACLAuthMethodResponse{Method: method, QueryMeta: meta}, nil
+			}),
+			wire.ACLBindingRuleList.Handle(func(ctx context.Context, q *api.QueryOptions) (*api.ACLBindingRuleListResponse, error) {
+				return &api.ACLBindingRuleListResponse{Rules: []*api.ACLBindingRule{rule}, QueryMeta: meta}, wait(ctx, q)
+			}),
+			wire.ACLBindingRuleGet.Handle(func(context.Context, *api.NameRequest) (*api.ACLBindingRuleResponse, error) {
+				return &api.ACLBindingRuleResponse{Rule: rule, QueryMeta: meta}, nil
+			}),
+		)},
+	})
+}
+
+// Another region gets the global objects, loses those that the authoritative region does not have, and keeps local tokens.
+func TestOtherRegionsFollow(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.policy("p", "deleted")
+	role := f.role(&api.ACLRole{Name: "r", Policies: []*api.ACLRolePolicyLink{{Name: "p"}}})
+	global := f.token(&api.ACLToken{Type: "client", Global: true, Roles: []*api.ACLTokenRoleLink{{Name: "r"}}})
+	here := f.token(&api.ACLToken{Type: "management"})
+	second := f.second()
+	tx := second.State.Write(second.State.Read().Index()+1, time.Now())
+	tx.PutACLToken(&api.ACLToken{AccessorID: "local", SecretID: "local"})
+	tx.PutACLToken(&api.ACLToken{AccessorID: "stray", SecretID: "stray", Global: true})
+	tx.PutACLRole(&api.ACLRole{ID: "stray", Name: "r"})
+	tx.Commit()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	done := make(chan error, 1)
+	go func() { done <- second.Replicate(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
+	until := func(what string, holds func(*state.Txn) bool) {
+		t.Helper()
+		keys := []state.Key{
+			state.TableKey(state.TableACLTokens), state.TableKey(state.TableACLPolicies), state.TableKey(state.TableACLRoles),
+			state.TableKey(state.TableACLAuthMethods), state.TableKey(state.TableACLBindingRules),
+		}
+		if err := state.Until(ctx, second.State, keys, holds); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	until("first copy", func(tx *state.Txn) bool {
+		m := tx.ACLAuthMethod("m")
+		return tx.ACLPolicy("deleted") != nil && tx.ACLTokenBySecret(global.SecretID) != nil && tx.ACLToken("stray") == nil &&
+			tx.ACLRole("stray") == nil && tx.ACLRole(role.ID) != nil && m != nil && m.Config.OIDCClientSecret == "hunter2" && tx.ACLBindingRule("r") != nil
+	})
+	if tx := second.State.Read(); tx.ACLToken("local") == nil || tx.ACLToken(here.AccessorID) != nil {
+		t.Error("local tokens were copied or deleted")
+	}
+	if _, err := f.DeletePolicy(t.Context(), &api.NameWriteRequest{Name: "deleted"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.UpsertPolicies(t.Context(), &api.ACLPolicyUpsertRequest{Policies: []*api.ACLPolicy{{Name: "p", Description: "new", Rules: `node { policy = "write" }`}}}); err != nil {
+		t.Fatal(err)
+	}
+	until("second copy", func(tx *state.Txn) bool {
+		p := tx.ACLPolicy("p")
+		return tx.ACLPolicy("deleted") == nil && p != nil && p.Description == "new"
+	})
+}
+
+// Writes of global objects go to the authoritative region, those of local tokens stay.
+func TestGlobalObjectsAreWrittenInTheAuthoritativeRegion(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	second := f.second()
+	w := api.WriteRequest{Region: "second", SecretID: "replication"}
+	if _, err := second.UpsertPolicies(t.Context(), &api.ACLPolicyUpsertRequest{Policies: []*api.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}, WriteRequest: w}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := second.UpsertToken(t.Context(), &api.ACLTokenUpsertRequest{Token: &api.ACLToken{Type: "client", Policies: []string{"p"}, Global: true}, WriteRequest: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := second.UpsertToken(t.Context(), &api.ACLTokenUpsertRequest{Token: &api.ACLToken{Type: "client", Policies: []string{"p"}}, WriteRequest: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, there := f.State.Read(), second.State.Read()
+	if first.ACLPolicy("p") == nil || there.ACLPolicy("p") != nil || first.ACLToken(made.Token.AccessorID) == nil || there.ACLToken(made.Token.AccessorID) != nil ||
+		first.ACLToken(local.Token.AccessorID) != nil || there.ACLToken(local.Token.AccessorID) == nil {
+		t.Error("an object is in the wrong region")
+	}
+}
