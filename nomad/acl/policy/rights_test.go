@@ -222,3 +222,22 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckRefusesRightsThatNoRuleGrants(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		right api.Right
+		err   string
+	}{
+		{api.Right{On: api.OnNamespace, Any: []string{"submit-job", "read-job"}}, ""},
+		{api.Right{On: api.OnNode, Any: []string{"read"}}, ""},
+		{api.Right{On: api.OnNode, Any: []string{"submit-job"}}, `unknown capability "submit-job" on node: it is one of read, write`},
+		{api.Right{On: api.OnNamespace, Any: []string{"deny"}}, `unknown capability "deny"`},
+		{api.Right{On: api.OnNamespace}, "missing"},
+		{api.Right{On: "boss", Any: []string{"read"}}, `no capabilities on "boss"`},
+	} {
+		if err := policy.Check(x.right); (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("%+v: %v, want %q", x.right, err, x.err)
+		}
+	}
+}

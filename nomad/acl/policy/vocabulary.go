@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // kind is what a rule is on.
@@ -160,4 +163,22 @@ func kindOf(on api.RightOn) (k kind, known bool) {
 		return plugin, true
 	}
 	return kinds, false
+}
+
+// Check returns an error for a right that no rule can grant.
+func Check(right api.Right) error {
+	k, known := kindOf(right.On)
+	if !known {
+		return fault.New(fault.Invalid, "there are no capabilities on %q", right.On)
+	}
+	if len(right.Any) == 0 {
+		return fault.New(fault.Invalid, "the capability on %s is missing", right.On)
+	}
+	for _, c := range right.Any {
+		if words[k].bits[c]&^denied == 0 {
+			granted := slices.DeleteFunc(slices.Sorted(maps.Keys(words[k].bits)), func(c string) bool { return c == deny })
+			return fault.New(fault.Invalid, "unknown capability %q on %s: it is one of %s", c, right.On, strings.Join(granted, ", "))
+		}
+	}
+	return nil
 }
