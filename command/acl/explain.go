@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -73,14 +74,11 @@ func asked(s *session.Session) (right api.Right, object string, err error) {
 }
 
 func show(s *session.Session, found *api.ACLExplainResponse) {
-	verdict := "refused"
+	verdict, none := "refused", "no rule permits it"
 	if found.Verdict.Allowed {
-		verdict = "allowed"
+		verdict, none = "allowed", "management tokens need no rule"
 	}
-	rule := found.Verdict.Rule
-	if rule == "" && !found.Verdict.Allowed {
-		rule = "no rule permits it"
-	}
+	rule := cmp.Or(found.Verdict.Rule, none)
 	s.Println(verdict)
 	s.Print(view.Pairs([2]string{"Accessor ID", found.AccessorID}, [2]string{"Policy", found.Verdict.Policy}, [2]string{"Rule", rule}))
 }
