@@ -34,7 +34,7 @@ func TestBothSyntaxesGiveOneTree(t *testing.T) {
 
 func TestPlacesInLargeJSON(t *testing.T) {
 	t.Parallel()
-	const lines = 200_000
+	const lines = 500_000
 	began := time.Now()
 	items, err := hcl1.Parse("f", []byte("{"+strings.Repeat("\"a\": 1,\n", lines)+" \"b\": 2}"))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestPlacesInLargeJSON(t *testing.T) {
 	if last := items[lines]; last.At != (tree.Place{Line: lines + 1, Column: 2}) || last.Value.At != (tree.Place{Line: lines + 1, Column: 7}) {
 		t.Errorf("the last is at %+v", last)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
