@@ -165,7 +165,7 @@ func TestHostileRules(t *testing.T) {
 		if err == nil || len(err.Error()) > 5000 {
 			t.Errorf("%s: %+v %.200v", name, p, err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
 	}
@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rules string) {
 		began := time.Now()
 		p, err := policy.Parse(rules)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		if err != nil {
