@@ -41,7 +41,26 @@ type AllocListResponse struct {
 // AllocRequest names one allocation.
 type AllocRequest struct {
 	AllocID string `msg:",omitempty"`
+	// Locate asks where the allocation runs and for the names of its tasks. A caller who may use the allocation in another
+	// way than reading its job gets nothing more.
+	Locate bool `json:",omitempty" msg:",omitempty"`
 	QueryOptions
+}
+
+// Located returns a copy with what is needed to find an allocation and its tasks.
+func (a *Allocation) Located() *Allocation {
+	short := &Allocation{
+		ID: a.ID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName, JobID: a.JobID, TaskGroup: a.TaskGroup,
+		DesiredStatus: a.DesiredStatus, ClientStatus: a.ClientStatus, CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
+	}
+	if g := a.Group(); g != nil {
+		named := &TaskGroup{Name: g.Name}
+		for _, t := range g.Tasks {
+			named.Tasks = append(named.Tasks, &Task{Name: t.Name})
+		}
+		short.Job = &Job{ID: a.JobID, Namespace: a.Namespace, TaskGroups: []*TaskGroup{named}}
+	}
+	return short
 }
 
 // AllocGetResponse holds one allocation with its job; nil when it does not exist.

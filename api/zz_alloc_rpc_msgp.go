@@ -1368,12 +1368,16 @@ func (z *AllocLogsResponse) Msgsize() (s int) {
 func (z *AllocRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.AllocID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
+	}
+	if z.Locate == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1384,6 +1388,11 @@ func (z *AllocRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "AllocID"
 			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
 			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Locate"
+			o = append(o, 0xa6, 0x4c, 0x6f, 0x63, 0x61, 0x74, 0x65)
+			o = msgp.AppendBool(o, z.Locate)
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -1424,6 +1433,12 @@ func (z *AllocRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AllocID")
 				return
 			}
+		case "Locate":
+			z.Locate, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Locate")
+				return
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -1444,7 +1459,7 @@ func (z *AllocRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AllocRequest) Msgsize() (s int) {
-	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
 	return
 }
 

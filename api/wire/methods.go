@@ -112,7 +112,7 @@ var (
 	// AllocList lists allocations.
 	AllocList = Method[api.AllocListRequest, api.AllocRowsResponse]{"Alloc.List", Any, ByUser, readJob}
 	// AllocGet reads one allocation.
-	AllocGet = Method[api.AllocRequest, api.AllocGetResponse]{"Alloc.Get", Any, ByUser, readJobOfRow}
+	AllocGet = Method[api.AllocRequest, api.AllocGetResponse]{"Alloc.Get", Any, ByUser, ofRow("read-job", "read-fs", "read-logs", "alloc-lifecycle", "alloc-exec", "gc-allocation", "submit-job")}
 	// AllocStop stops an allocation.
 	AllocStop = Method[api.AllocStopRequest, api.AllocStopResponse]{"Alloc.Stop", Leader, ByUser, lifecycle}
 )

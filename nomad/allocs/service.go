@@ -62,13 +62,22 @@ func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetRe
 	out := &api.AllocGetResponse{}
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.AllocKey(r.AllocID)}, func(tx *state.Txn) error {
 		out.Alloc = nil
-		if a := tx.Alloc(r.AllocID); a != nil && access.Sees(ctx, a.Namespace) {
+		a := tx.Alloc(r.AllocID)
+		switch {
+		case a == nil || !access.Sees(ctx, a.Namespace):
+		case access.Of(ctx).Rights.Allows(readJob, a.Namespace):
 			out.Alloc = a
+		case r.Locate:
+			out.Alloc = a.Located()
+		default:
+			return access.ErrDenied
 		}
 		return nil
 	})
 	return out, err
 }
+
+var readJob = api.Right{On: api.OnNamespace, Any: []string{"read-job"}}
 
 // Stop asks to stop an allocation and to place a replacement.
 func (s *Service) Stop(ctx context.Context, r *api.AllocStopRequest) (*api.AllocStopResponse, error) {

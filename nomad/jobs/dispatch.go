@@ -98,6 +98,9 @@ func (s *Service) Dispatch(ctx context.Context, r *api.JobDispatchRequest) (*api
 	if err := s.dispatchable(ns, r); err != nil {
 		return nil, err
 	}
+	if err := permitted(ctx, s.State.Read().Job(ns, r.JobID)); err != nil {
+		return nil, err
+	}
 	c := &Dispatch{
 		Namespace: ns, JobID: r.JobID, InstanceID: dispatchID(r.JobID, r.IDPrefixTemplate, time.Now()), Meta: r.Meta,
 		Token: r.IdempotencyToken, Priority: r.Priority, EvalID: uuid.NewString(),

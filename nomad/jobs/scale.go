@@ -194,6 +194,9 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 		if err := c.fits(s.State.Read(), old, g); err != nil || *r.Count <= int64(g.Count) { // what is wrong with fewer was so before
 			return c, err
 		}
+		if err := permitted(ctx, old); err != nil {
+			return c, err
+		}
 		return c, s.worse(resized(old, group, int(*r.Count)), old)
 	})
 	if err != nil {

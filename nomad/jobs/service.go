@@ -148,6 +148,9 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if err != nil {
 		return nil, err
 	}
+	if err := permitted(ctx, j); err != nil {
+		return nil, err
+	}
 	if s.closed() {
 		return nil, fault.New(fault.Denied, registrationOff)
 	}
@@ -263,6 +266,13 @@ func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (
 	if err := s.possible(r.EvalPriority); err != nil {
 		return nil, err
 	}
+	which := "deregister-job"
+	if r.Purge {
+		which = "purge-job"
+	}
+	if err := either(ctx, namespace(r.Namespace), "submit-job", which); err != nil {
+		return nil, err
+	}
 	res, err := s.Raft.Propose(ctx, &Deregister{
 		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: uuid.NewString(),
 		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay, Force: r.Force,
@@ -285,9 +295,12 @@ func (s *Service) Evaluate(ctx context.Context, r *api.JobEvaluateRequest) (*api
 }
 
 // Plan returns what registering a job would change.
-func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanResponse, error) {
+func (s *Service) Plan(ctx context.Context, r *api.JobPlanRequest) (*api.JobPlanResponse, error) {
 	j, err := s.prepare(r.Job, r.Namespace)
 	if err != nil {
+		return nil, err
+	}
+	if err := permitted(ctx, j); err != nil {
 		return nil, err
 	}
 	tx := s.State.Read()

@@ -51,6 +51,9 @@ func (s *Service) Revert(ctx context.Context, r *api.JobRevertRequest) (*api.Job
 	}
 	warnings := ""
 	if j := s.State.Read().JobVersion(c.Namespace, c.JobID, c.Version); j != nil {
+		if err := permitted(ctx, j); err != nil {
+			return nil, err
+		}
 		warnings = s.warnings(j)
 	}
 	res, err := s.Raft.Propose(ctx, c)

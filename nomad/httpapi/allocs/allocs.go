@@ -52,7 +52,7 @@ func allocList(c *endpoint.Call) (any, error) {
 }
 
 func allocGet(c *endpoint.Call) (any, error) {
-	a, meta, err := allocation(c, c.ID)
+	a, meta, err := allocation(c, c.ID, false)
 	c.SetRead(meta)
 	if err != nil {
 		return nil, err
@@ -60,9 +60,9 @@ func allocGet(c *endpoint.Call) (any, error) {
 	return viewAlloc(a), nil
 }
 
-// allocation reads the named allocation.
-func allocation(c *endpoint.Call, id string) (*api.Allocation, api.QueryMeta, error) {
-	out, err := wire.AllocGet.Call(c.Context(), c.Servers, &api.AllocRequest{AllocID: id, QueryOptions: c.Query})
+// allocation reads the named allocation; locate is enough to find it on its node.
+func allocation(c *endpoint.Call, id string, locate bool) (*api.Allocation, api.QueryMeta, error) {
+	out, err := wire.AllocGet.Call(c.Context(), c.Servers, &api.AllocRequest{AllocID: id, Locate: locate, QueryOptions: c.Query})
 	if err != nil {
 		return nil, api.QueryMeta{}, err
 	}
@@ -88,7 +88,7 @@ func allocStop(c *endpoint.Call) (any, error) {
 
 // allocChecks is empty for every allocation: jobs with services are not registered.
 func allocChecks(c *endpoint.Call) (any, error) {
-	_, meta, err := allocation(c, c.ID)
+	_, meta, err := allocation(c, c.ID, false)
 	c.SetRead(meta)
 	return struct{}{}, err
 }

@@ -16,7 +16,7 @@ var clientRoutes = []endpoint.Route{
 
 // onNode finds the node that runs the allocation of the path.
 func onNode(c *endpoint.Call) (wire.Caller, *api.Allocation, error) {
-	a, _, err := allocation(c, c.ID)
+	a, _, err := allocation(c, c.ID, true)
 	if err != nil {
 		return nil, nil, err
 	}
