@@ -104,7 +104,7 @@ func search(c *endpoint.Call) (any, error) {
 		return nil, fault.New(fault.Invalid, "context must be one of %v or 'all' for all contexts; got %q", names, body.Context)
 	}
 	answer := searchAnswer{Matches: map[string][]string{}, Truncations: map[string]bool{}}
-	q := api.QueryOptions{Region: c.Query.Region, Namespace: c.Query.Namespace, AuthToken: c.Query.AuthToken, Stale: c.Query.Stale, MaxWait: c.Query.MaxWait, Prefix: body.Prefix}
+	q := api.QueryOptions{Region: c.Query.Region, Namespace: c.Query.Namespace, AuthToken: c.Query.AuthToken, Stale: c.Query.Stale, MaxWait: c.Query.MaxWait, Prefix: body.Prefix, PerPage: searchLimit + 1}
 	for _, f := range finders {
 		if body.Context != "" && body.Context != "all" && body.Context != f.context {
 			continue
