@@ -175,9 +175,9 @@ func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 		switch ended, err := p.Prune(ctx, slices.Concat(spare, d.unsure), all); {
 		case err != nil:
 			c.pruned = false
-			c.log.Warn("end tasks that nobody knows", "driver", name, "error", err)
+			c.log.Warn("end unknown tasks", "driver", name, "error", err)
 		case len(ended) > 0:
-			c.log.Warn("ended tasks that nobody knew", "driver", name, "tasks", ended)
+			c.log.Warn("ended unknown tasks", "driver", name, "tasks", ended)
 		}
 	}
 }

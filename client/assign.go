@@ -132,7 +132,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		case err != nil:
 			pause := pauses.Next()
 			if errors.Is(err, fault.NotFound) {
-				c.node.poke() // purged, or not in the state that was restored: register again
+				c.node.wake() // purged, or not in the state that was restored: register again
 			}
 			if ctx.Err() == nil {
 				c.log.Warn("ask for assignments", "retry_in", pause, "error", err)

@@ -213,7 +213,7 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	c.log.Warn("heartbeat was not answered", "error", err)
 	c.withoutLeader(ctx)
 	if errors.Is(err, fault.NotFound) {
-		c.node.poke() // purged, or another process has registered: register again
+		c.node.wake() // purged, or another process has registered: register again
 	}
 	return beatRetry + jitter(beatRetry)
 }

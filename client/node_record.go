@@ -44,7 +44,7 @@ func (r *record) update(edit func(*api.Node), events ...*api.NodeEvent) {
 	r.node = &n
 	r.events = append(r.events, events...)
 	r.mu.Unlock()
-	r.poke()
+	r.wake()
 }
 
 // tell keeps an event for the servers.
@@ -83,7 +83,7 @@ func (r *record) mask(n *api.Node) {
 	}
 }
 
-func (r *record) poke() {
+func (r *record) wake() {
 	select {
 	case r.changed <- struct{}{}:
 	default:

@@ -37,7 +37,7 @@ func (r *reports) add(id string) {
 	r.mu.Lock()
 	r.dirty[id] = true
 	r.mu.Unlock()
-	r.poke()
+	r.wake()
 }
 
 // gone reports the end of an allocation that the servers ended and the node never had, or no longer has.
@@ -57,10 +57,10 @@ func (r *reports) put(a *api.Allocation, status, description string) {
 		ClientStatus: status, ClientDescription: description, TaskStates: a.TaskStates,
 	}
 	r.mu.Unlock()
-	r.poke()
+	r.wake()
 }
 
-func (r *reports) poke() {
+func (r *reports) wake() {
 	select {
 	case r.kick <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (r *reports) putBack(list []*api.Allocation) {
 		}
 	}
 	r.mu.Unlock()
-	r.poke()
+	r.wake()
 }
 
 // sendReports sends the states of tasks to the servers.

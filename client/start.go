@@ -52,14 +52,14 @@ func (c *Client) takeOver(ctx, life context.Context) (map[string]*store.AllocRec
 		return nil, err
 	}
 	var records map[string]*store.AllocRecord
-	err := c.first(ctx, "read the allocations of before", filepath.Join(c.conf.StateDir, databaseFile), func() (err error) {
+	err := c.first(ctx, "read the stored allocations", filepath.Join(c.conf.StateDir, databaseFile), func() (err error) {
 		records, err = c.db.Allocs()
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start client: %w", err)
 	}
-	err = c.first(ctx, "take up the tasks of before", c.conf.RawExec.StateDir, func() error {
+	err = c.first(ctx, "recover the tasks", c.conf.RawExec.StateDir, func() error {
 		c.adopt(life, records)
 		c.volumes.Restored(known(records))
 		return nil

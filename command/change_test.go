@@ -235,7 +235,7 @@ func TestRestartAfterErrors(t *testing.T) {
 		return newAgent(t, answers)
 	}
 	a := failing()
-	run(t, a, "", "job", "restart", "-on-error", "fail", "web").want(t, 1, "no such task", "given up")
+	run(t, a, "", "job", "restart", "-on-error", "fail", "web").want(t, 1, "no such task", "stopped after an error")
 	if a.wasAsked("a2/restart") {
 		t.Error("the next batch was begun")
 	}

@@ -86,7 +86,7 @@ func TestVolumesOfProvidersAreListed(t *testing.T) {
 }
 
 func TestVolumesOfAProviderThatAreLeftOutAreToldOf(t *testing.T) {
-	for token, says := range map[string]string{"again": "goes on with the same page", "": "more than 10000"} {
+	for token, says := range map[string]string{"again": "the same page twice", "": "more than 10000"} {
 		var pages []any
 		for i := range 30 {
 			page := &api.VolumeListExternalResponse{NextToken: token}

@@ -81,7 +81,7 @@ func (l *Link) SetNode(id, secret string) {
 	defer l.mu.Unlock()
 	if hello := (wire.Hello{NodeID: id, Secret: secret, Instance: l.dialer.Instance}); hello != l.hello {
 		l.hello = hello
-		l.poke()
+		l.wake()
 	}
 }
 
@@ -94,7 +94,7 @@ func (l *Link) SetServers(addresses []string) {
 	}
 	l.told = slices.Clone(addresses)
 	l.prune()
-	l.poke()
+	l.wake()
 }
 
 // Remember takes addresses that servers reported to an earlier agent process: they are asked when the others fail.
@@ -102,7 +102,7 @@ func (l *Link) Remember(addresses []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remembered = slices.Clone(addresses)
-	l.poke()
+	l.wake()
 }
 
 // prune ends the connections to servers that are no longer known; the caller holds the lock.
@@ -130,7 +130,7 @@ func (l *Link) current() []string {
 	return l.reachable()
 }
 
-func (l *Link) poke() {
+func (l *Link) wake() {
 	select {
 	case l.changed <- struct{}{}:
 	default:

@@ -34,9 +34,9 @@ func (m *Monitor) repair(ctx context.Context, key string) error {
 	}
 	if err := m.republish(ctx, p); err != nil {
 		if ctx.Err() == nil && m.tracker.news(key, err.Error()) {
-			m.log.Warn("publish a dead mount anew", "volume_id", p.VolumeID, "alloc_id", p.AllocID, "error", err)
+			m.log.Warn("publish a failed mount again", "volume_id", p.VolumeID, "alloc_id", p.AllocID, "error", err)
 			m.conf.Tasks.Tell(p.AllocID, p.VolumeID, EventUnhealthy,
-				fmt.Sprintf("volume %s cannot be published anew yet: %s", p.VolumeID, err))
+				fmt.Sprintf("volume %s cannot be published again yet: %s", p.VolumeID, err))
 		}
 		return err
 	}
@@ -50,7 +50,7 @@ func (m *Monitor) republish(ctx context.Context, p Mount) error {
 	if err != nil || !done {
 		return err
 	}
-	m.log.Info("published a dead mount anew", "volume_id", p.VolumeID, "alloc_id", p.AllocID, "path", p.Path)
+	m.log.Info("published a failed mount again", "volume_id", p.VolumeID, "alloc_id", p.AllocID, "path", p.Path)
 	if _, recovered, _ := m.tracker.record(p.Key, Healthy, time.Now()); recovered {
 		m.tellHealthy(p)
 	}

@@ -38,7 +38,7 @@ type DB struct {
 	fresh bool
 	back  backend
 	kick  chan struct{}
-	// trouble is poked by every commit that failed.
+	// trouble is woken by every commit that failed.
 	trouble chan struct{}
 
 	// committing is held by the one goroutine that writes a batch to the backend.
@@ -112,7 +112,7 @@ func (db *DB) Run(ctx context.Context) error {
 		if err := db.Flush(); err != nil {
 			db.log.Error("write client state", "retry_in", retryDelay, "error", err)
 			retry.Sleep(ctx, retryDelay)
-			db.poke(db.kick)
+			db.wake(db.kick)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (db *DB) Run(ctx context.Context) error {
 // Trouble gets a value after commits that failed.
 func (db *DB) Trouble() <-chan struct{} { return db.trouble }
 
-func (db *DB) poke(ch chan struct{}) {
+func (db *DB) wake(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -183,7 +183,7 @@ func (db *DB) write(values map[slot][]byte, how pace) error {
 	if how.durable {
 		return db.commit(b)
 	}
-	db.poke(db.kick)
+	db.wake(db.kick)
 	return nil
 }
 
@@ -219,8 +219,8 @@ func (db *DB) keep(b *batch) {
 			db.next.values[at], db.next.kept[at] = value, true
 		}
 	}
-	db.poke(db.kick)
-	db.poke(db.trouble)
+	db.wake(db.kick)
+	db.wake(db.trouble)
 }
 
 func (db *DB) get(at slot) ([]byte, error) {

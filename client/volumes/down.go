@@ -267,7 +267,7 @@ func (s *Service) unstageUnused(ctx context.Context, key string) error {
 	if used, err := s.used(nobody, st); err != nil || used {
 		return err
 	}
-	s.log.Warn("unstage a volume that nobody uses", "plugin_id", st.PluginID, "path", st.Path.Host)
+	s.log.Warn("unstage an unused volume", "plugin_id", st.PluginID, "path", st.Path.Host)
 	u := &undoRun{p: p, own: p == nil || s.pluginFailed(st.failing)}
 	if err = s.unstagePath(ctx, u, st); err != nil && ctx.Err() == nil {
 		next := *cmp.Or(s.journal.stage(key), st) // its session is noted as one that may be closed

@@ -231,7 +231,7 @@ func TestDeadStagingStaysUnderALivingUser(t *testing.T) {
 	one, two := r.up(workload("one"))["a"].Source, r.up(workload("two"))["a"].Source
 	kill(t, r.staging())
 	kill(t, one)
-	u.until(t, 1, mounthealth.EventUnhealthy+" one v volume v cannot be published anew yet")
+	u.until(t, 1, mounthealth.EventUnhealthy+" one v volume v cannot be published again yet")
 	if n := r.count("NodeUnstageVolume"); n != 0 {
 		t.Error("unstaged under a living mount")
 	}

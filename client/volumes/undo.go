@@ -139,7 +139,7 @@ func (s *Service) unmountPath(ctx context.Context, u *undoRun, t removal, call f
 			s.log.Warn("the plugin failed at what is over", "what", t.what, "path", t.at.Host, "error", failure)
 		}
 		if t.unseen {
-			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is given up: %s: %s", t.what, failure))
+			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is abandoned: %s: %s", t.what, failure))
 		}
 		return nil
 	case failure == nil:

@@ -263,7 +263,7 @@ func (s *Service) Run(ctx context.Context) error {
 	all.Go(func() { s.notes.queue.Run(ctx, s.sendNote) })
 	all.Go(func() { s.watchMounts(ctx) })
 	if left := s.retries.Run(ctx, s.retryRow); len(left) > 0 {
-		s.log.Warn("volumes are being taken down still at the end: the next start goes on with it", "left", left)
+		s.log.Warn("volumes are still being unmounted at the end; the next start continues", "left", left)
 	}
 	all.Wait()
 	if len(s.journal.rows()) == 0 {

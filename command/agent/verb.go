@@ -41,7 +41,7 @@ func Command(version string) *cli.Command {
 			&cli.IntFlag{Name: "bootstrap-expect", Usage: "number of servers to wait for"},
 			&cli.StringSliceFlag{Name: "join", Usage: "gossip address of a server to join at the start; may be repeated"},
 			&cli.StringSliceFlag{Name: "retry-join", Usage: "like -join, and tried until it works; may be repeated"},
-			&cli.IntFlag{Name: "retry-max", Usage: "how often -retry-join is tried; 0 means for ever"},
+			&cli.IntFlag{Name: "retry-max", Usage: "how often -retry-join is tried; 0 means no limit"},
 			&cli.DurationFlag{Name: "retry-interval", Usage: "time between tries of -retry-join"},
 			&cli.BoolFlag{Name: "rejoin", Usage: "join again even after this server has left"},
 			&cli.StringFlag{Name: "encrypt", Usage: "gossip key: 16, 24 or 32 bytes in base64"},

@@ -152,7 +152,7 @@ func (r *rollout) batches(ctx context.Context, batches [][]*api.AllocStub) error
 			failed++
 			r.Warnf("%s", err)
 			if r.fails || ctx.Err() != nil {
-				return &session.Exit{Code: 1, Text: "Job restart was given up after an error"}
+				return &session.Exit{Code: 1, Text: "Job restart stopped after an error"}
 			}
 		}
 		if last {

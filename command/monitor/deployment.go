@@ -26,7 +26,7 @@ func Deployment(ctx context.Context, s *session.Session, id string) error {
 // DeploymentEvery is Deployment with the longest time between two looks.
 func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait time.Duration) error {
 	s.Printf("==> %s: Monitoring deployment %q\n", view.Time(time.Now()), s.ID(id))
-	var told progress
+	var reported progress
 	var index uint64
 	for {
 		d, meta, err := s.Deployment(ctx, id, rest.Query{Index: index, Wait: wait})
@@ -34,7 +34,7 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 			return session.Failed("reading deployment", err)
 		}
 		index = meta.Index
-		told.tell(s, d)
+		reported.report(s, d)
 		switch d.Status {
 		case api.DeploymentStatusSuccessful:
 			return ended(ctx, s, d)
@@ -53,8 +53,8 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 // progress is the part of a deployment that was printed last.
 type progress struct{ status, groups string }
 
-// tell prints a deployment whole when its status is new, and its groups when only they changed.
-func (p *progress) tell(s *session.Session, d *api.Deployment) {
+// report prints a deployment whole when its status is new, and its groups when only they changed.
+func (p *progress) report(s *session.Session, d *api.Deployment) {
 	before := *p
 	p.status, p.groups = d.Status+" "+d.StatusDescription, rows.Deployed(d)
 	switch {

@@ -53,7 +53,7 @@ func (w *watch) follow(ctx context.Context, id string) error {
 			return session.Failed("reading evaluation", err)
 		}
 		index = meta.Index
-		if err := w.tell(ctx, e); err != nil {
+		if err := w.report(ctx, e); err != nil {
 			return err
 		}
 		if e.Status == api.EvalStatusBlocked {
@@ -74,8 +74,8 @@ func (w *watch) line(format string, args ...any) {
 	w.s.Printf("    %s: %s\n", view.Time(time.Now()), fmt.Sprintf(format, args...))
 }
 
-// tell prints what is new in an evaluation and its allocations.
-func (w *watch) tell(ctx context.Context, e *api.Evaluation) error {
+// report prints what is new in an evaluation and its allocations.
+func (w *watch) report(ctx context.Context, e *api.Evaluation) error {
 	if w.node == "" && w.job == "" {
 		if w.node = e.NodeID; e.NodeID != "" {
 			w.line("Evaluation triggered by node %q", w.s.ID(e.NodeID))

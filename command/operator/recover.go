@@ -15,7 +15,7 @@ func RaftRecover(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "check and repair the raft log of a stopped server",
 		Description: "Checks whether a server starts with the raft log in an agent's data directory. With -skip, " +
-			"-cut or -peers the log is changed, after a copy was made beside it. The agent must not run.",
+			"-cut or -peers the log is changed, after a copy was made next to it. The agent must not run.",
 		Args: "<data directory>", Min: 1, Max: 1, Offline: true,
 		Flags: []cli.Flag{
 			&cli.Int64Flag{Name: "skip", Usage: "make the entry with this `index` a no-op; use the same index on every server"},

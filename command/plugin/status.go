@@ -104,7 +104,7 @@ func fence(p *api.Plugin) string {
 	case attaches:
 		return `storage: it detaches volumes from lost nodes (set fence = "both" where its detach is bookkeeping only)`
 	case !told && p.ControllerRequired:
-		return "unknown: no controller has said whether it attaches volumes"
+		return "unknown: no controller has reported whether it attaches volumes"
 	}
 	return "lease: it does not attach volumes, lost nodes stop their users themselves"
 }

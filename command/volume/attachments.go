@@ -15,7 +15,7 @@ import (
 // Attachments is "nomad volume attachments".
 func Attachments(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "list what is attached to nodes, and mounts that were given up, with the command that ends each", Format: true,
+		Name: name, Usage: "list what is attached to nodes, and abandoned mounts, with the command that ends each", Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
 			&cli.StringFlag{Name: "node", Usage: "of one `node` only"},

@@ -13,10 +13,10 @@ import (
 // Detach is "nomad volume detach".
 func Detach(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "end what a volume has on a node: claims, attachment, mounts that were given up",
+		Name: name, Usage: "end what a volume has on a node: claims, attachment, abandoned mounts",
 		Args: "<volume> <node>", Min: 0, Max: 2,
 		Description: "The node is asked to unmount, and the storage detaches the volume after that. With -force your word\n" +
-			"ends claim and attachment and frees the volume, whatever node and driver say: make sure that nothing\n" +
+			"ends claim and attachment and frees the volume, whatever node and driver report: make sure that nothing\n" +
 			"on the node can write to it. A node that is alive and has it mounted keeps it, unless you repeat -force.\n" +
 			"A volume that no specification names is given by -plugin and -external-id, with the node as the only\n" +
 			"argument. See 'nomad volume attachments'.",

@@ -58,7 +58,7 @@ func external(ctx context.Context, s *session.Session, plugin string) (all []*ap
 		case "":
 			return all, nil
 		case q.NextToken:
-			return all, fault.New(fault.Internal, "the provider goes on with the same page")
+			return all, fault.New(fault.Internal, "the provider returned the same page twice")
 		}
 		q.NextToken = out.NextToken
 	}

@@ -59,7 +59,7 @@ func SnapshotDelete(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "delete a snapshot at its provider", Args: "<plugin> <snapshot>", Min: 2, Max: 2,
 		Description: "The snapshot is named by the id that its driver gave it. One that is being made, and has no id yet,\n" +
-			"is named by its name: it is deleted as soon as the driver has told its id. With -force whatever is\n" +
+			"is named by its name: it is deleted as soon as the driver has reported its id. With -force whatever is\n" +
 			"intended with the snapshot is forgotten, and no driver is asked: look for it at the provider.",
 		Flags: []cli.Flag{
 			secretFlag(),
@@ -107,7 +107,7 @@ func SnapshotList(name string) *cli.Command {
 
 func snapshotList(ctx context.Context, s *session.Session) error {
 	if s.String("plugin") == "" {
-		return fault.New(fault.Invalid, "-plugin is missing: say whose snapshots to list")
+		return fault.New(fault.Invalid, "-plugin is missing: name the plugin whose snapshots to list")
 	}
 	secrets, err := s.KeyValues("secret")
 	if err != nil {

@@ -41,7 +41,7 @@ func replacementText(r ledger.Replacement) string {
 	use(r.Attached, "external volume attached", "external volumes attached")
 	text := fmt.Sprintf("CSI plugin %q is replaced while it has %s; calls wait until the new instance is healthy", r.PluginID, strings.Join(uses, " and "))
 	if r.Mounts > 0 {
-		text += ", and mounts stay unless the driver serves them itself (as FUSE drivers do): what is lost so is handled as on_mount_dead says"
+		text += ", and mounts stay unless the driver serves them itself (as FUSE drivers do): a mount that is lost this way is handled by on_mount_dead"
 	}
 	return text
 }

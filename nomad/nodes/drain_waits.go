@@ -91,7 +91,7 @@ func volumesLeft(tx *state.Txn, n *api.Node) (list []string) {
 	}
 	if !lost(n.Status) {
 		for _, m := range n.StaleMounts {
-			list = append(list, fmt.Sprintf("volume %q is mounted for allocation %s, which was given up%s (nomad volume attachments -node %s)",
+			list = append(list, fmt.Sprintf("volume %q is mounted for allocation %s, which was abandoned%s (nomad volume attachments -node %s)",
 				m.VolumeID, m.AllocID, because(m.LastError), n.ID))
 		}
 	}

@@ -66,7 +66,7 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 		`external volume "y" of plugin "p" is attached: ` + strings.Repeat("x", causeMax) + `... (nomad volume attachments -node n1)`,
 		`volume "v 2" is mounted for allocation d (nomad volume detach -namespace apps 'v 2' n1)`,
 		`volume "v" is mounted for allocation a: target is busy (nomad volume detach v n1)`,
-		`volume "z" is mounted for allocation c, which was given up (nomad volume attachments -node n1)`,
+		`volume "z" is mounted for allocation c, which was abandoned (nomad volume attachments -node n1)`,
 	}
 	if got := volumesLeft(s.Read(), n); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s", strings.Join(got, "\n"))

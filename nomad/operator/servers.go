@@ -131,7 +131,7 @@ func (s *Service) SetAutopilotConfig(ctx context.Context, r *api.AutopilotConfig
 func (s *Service) Health(context.Context, *api.QueryOptions) (*api.ServerHealthResponse, error) {
 	h := s.members.Health()
 	if h == nil {
-		return nil, fault.New(fault.Unavailable, "the leader has not looked at the servers yet: ask again")
+		return nil, fault.New(fault.Unavailable, "the leader has not checked the servers yet: try again")
 	}
 	return &api.ServerHealthResponse{Health: h}, nil
 }

@@ -105,7 +105,7 @@ func send[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[R
 	}
 	timer := time.AfterFunc(c.linger(), cancel)
 	context.AfterFunc(own, func() { timer.Stop() })
-	c.log.Debug("csi call given up, the driver goes on with it", "method", rpc)
+	c.log.Debug("csi call abandoned; the driver continues it", "method", rpc)
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 

@@ -65,7 +65,7 @@ func (a Config) setSchedulerWorkerConfig(c *endpoint.Call) (any, error) {
 		return nil, fault.New(fault.Invalid, "Invalid request: %w", err)
 	}
 	if body.Number == nil && body.Kinds == nil {
-		return nil, fault.New(fault.Invalid, "Invalid request: it says neither num_schedulers nor enabled_schedulers")
+		return nil, fault.New(fault.Invalid, "Invalid request: it has neither num_schedulers nor enabled_schedulers")
 	}
 	// Fields that the body leaves out stay unchanged.
 	n, kinds := s.WorkerConfig()

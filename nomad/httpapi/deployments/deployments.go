@@ -69,7 +69,7 @@ func change[Q any, W writes[Q]](m wire.Method[Q, api.DeploymentUpdateResponse], 
 		case named == "":
 			return nil, fault.New(fault.Invalid, "DeploymentID must be specified")
 		case named != c.ID:
-			return nil, fault.New(fault.Invalid, "Deployment ID does not match: the path says %q, the body %q", c.ID, named)
+			return nil, fault.New(fault.Invalid, "Deployment ID does not match: the path has %q, the body %q", c.ID, named)
 		}
 		*W(req).Writes() = c.Writes()
 		return endpoint.Write(c, m, req)

@@ -38,7 +38,7 @@ var spare = sync.Pool{New: func() any {
 }}
 
 // ErrGone is returned when the client no longer reads the response.
-var ErrGone = errors.New("nobody reads the answer")
+var ErrGone = errors.New("the client closed the connection")
 
 // Answer encodes the response to a request, indented when pretty is set. After an error before anything was sent, the
 // status can still be set; after a later one the connection is cut.

@@ -23,7 +23,7 @@ func listRequest(c *endpoint.Call) *api.EvalListRequest {
 func evalList(c *endpoint.Call) (any, error) {
 	req := listRequest(c)
 	if c.Query.Filter != "" && (req.JobID != "" || req.Status != "") {
-		return nil, fault.New(fault.Invalid, "filter cannot be used together with job or status: say all of it in the filter")
+		return nil, fault.New(fault.Invalid, "filter cannot be used together with job or status: put all conditions into the filter")
 	}
 	out, err := endpoint.ReadRows(c, wire.EvalList, req)
 	if err != nil {

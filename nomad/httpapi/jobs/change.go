@@ -23,7 +23,7 @@ func sameJob(c *endpoint.Call, id string) error {
 		return fault.New(fault.Invalid, "JobID must be specified")
 	}
 	if id != c.ID {
-		return fault.New(fault.Invalid, "Job ID does not match: the path says %q, the body %q", c.ID, id)
+		return fault.New(fault.Invalid, "Job ID does not match: the path has %q, the body %q", c.ID, id)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func jobDispatch(c *endpoint.Call) (any, error) {
 		return nil, err
 	}
 	if req.JobID != "" && req.JobID != c.ID {
-		return nil, fault.New(fault.Invalid, "Job ID does not match: the path says %q, the body %q", c.ID, req.JobID)
+		return nil, fault.New(fault.Invalid, "Job ID does not match: the path has %q, the body %q", c.ID, req.JobID)
 	}
 	return dispatch(c, &req)
 }

@@ -31,7 +31,7 @@ func jobScale(c *endpoint.Call) (any, error) {
 		return nil, err
 	}
 	if id := cmp.Or(req.Target["Job"], req.JobID); id != "" && id != c.ID {
-		return nil, fault.New(fault.Invalid, "job ID in payload did not match URL: the path says %q, the body %q", c.ID, id)
+		return nil, fault.New(fault.Invalid, "job ID in payload did not match URL: the path has %q, the body %q", c.ID, id)
 	}
 	req.JobID, req.WriteRequest = c.ID, c.Writes()
 	return endpoint.Write(c, wire.JobScale, &req)

@@ -23,7 +23,7 @@ func jobOf(c *endpoint.Call) (*jobspec.Request, api.WriteRequest, error) {
 	case b.Job.ID == "":
 		return nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
 	case c.ID != "" && b.Job.ID != c.ID:
-		return nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.ID, b.Job.ID)
+		return nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path has %q, the job %q", c.ID, b.Job.ID)
 	}
 	return b, w, nil
 }
@@ -136,7 +136,7 @@ func jobEvaluate(c *endpoint.Call) (any, error) {
 		}
 	}
 	if body.JobID != "" && body.JobID != c.ID {
-		return nil, fault.New(fault.Invalid, "JobID not same as job name: the path says %q, the body %q", c.ID, body.JobID)
+		return nil, fault.New(fault.Invalid, "JobID not same as job name: the path has %q, the body %q", c.ID, body.JobID)
 	}
 	return endpoint.Write(c, wire.JobEvaluate, &api.JobEvaluateRequest{JobID: c.ID, EvalOptions: body.EvalOptions, WriteRequest: c.Writes()})
 }

@@ -77,7 +77,7 @@ func snapshotList(c *endpoint.Call) (any, error) {
 	}
 	plugin := c.Params.Get("plugin_id")
 	if plugin == "" {
-		return nil, fault.New(fault.Invalid, "plugin_id is missing: say whose snapshots to list")
+		return nil, fault.New(fault.Invalid, "plugin_id is missing: name the plugin whose snapshots to list")
 	}
 	out, err := wire.VolumeSnapshotList.Call(c.Context(), c.Servers, &api.SnapshotListRequest{PluginID: plugin, Secrets: secrets, QueryOptions: c.Query})
 	if err != nil {

@@ -211,7 +211,7 @@ func attachmentEnd(c *endpoint.Call) (any, error) {
 func volumeExternal(c *endpoint.Call) (any, error) {
 	plugin := c.Params.Get("plugin_id")
 	if plugin == "" {
-		return nil, fault.New(fault.Invalid, "plugin_id is missing: say whose volumes to list")
+		return nil, fault.New(fault.Invalid, "plugin_id is missing: name the plugin whose volumes to list")
 	}
 	// The plugin does the paging.
 	out, err := wire.VolumeListExternal.Call(c.Context(), c.Servers, &api.VolumeExternalListRequest{PluginID: plugin, QueryOptions: c.Query})

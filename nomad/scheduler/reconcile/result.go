@@ -16,7 +16,7 @@ const (
 	rescheduled = "alloc was rescheduled because it failed"
 	reconnected = "alloc not needed since its node reconnected and another one stays"
 	unknown     = "alloc is unknown since its node is disconnected"
-	volumeLost  = "alloc is stopped since a volume of it was given up"
+	volumeLost  = "alloc is stopped because one of its volumes was released by force"
 )
 
 // Input is one group of a job and all its allocations.

@@ -82,7 +82,7 @@ func openBooks(dir string) (*books, error) {
 
 func (b *books) check() error {
 	if _, err := os.Lstat(filepath.Join(b.dir, "volumes")); err != nil {
-		return fmt.Errorf("state directory is gone: %w", err)
+		return fmt.Errorf("state directory is missing: %w", err)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func about(m *frame.Mount, f *frame.Failed) *frame.Failed {
 }
 
 func hidesProcesses() *frame.Failed {
-	return failed(false, "what the kernel tells of processes cannot be covered")
+	return failed(false, "nothing can be mounted over /proc")
 }
 
 // placedAbove is the innermost earlier mount of the task that dest lies on, where new directories belong to the volume.

@@ -107,7 +107,7 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	defer release()
 	defer enterCpuset(&s.spec)()
 	if err := confine(&s.spec); err != nil {
-		return failed(false, "give up more rights: "+err.Error())
+		return failed(false, "give up privileges: "+err.Error())
 	}
 	pid := 0
 	fork := func() (err error) {
