@@ -32,6 +32,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/quotas"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
@@ -61,7 +62,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, acl.Commands, login.Commands, nextCommands,
+		keyring.Commands, acl.Commands, login.Commands, quotas.Commands, nextCommands,
 	)
 }
 
@@ -214,6 +215,7 @@ func (s *Server) services() {
 		nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
+		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
 		login.New(login.Config{Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey)}),
 		operatorService, gate,
 	} {

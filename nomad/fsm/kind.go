@@ -113,3 +113,9 @@ const (
 	KindBindingRuleDelete
 	KindLogin
 )
+
+// Commands on quotas.
+const (
+	KindQuotaUpsert Kind = iota + 170
+	KindQuotaDelete
+)

@@ -219,7 +219,7 @@ func TestWhatIsNotInThisVersionIsSaid(t *testing.T) {
 	for _, target := range []string{"/v1/vars", "/v1/acl/policies", "/v1/job/web/services", "/v1/service/x", "/v1/event/stream", "/v1/allocation/a1/services"} {
 		expect(t, send(h, "GET", target, ""), 501, "not in this version")
 	}
-	expect(t, send(h, "GET", "/v1/quotas", ""), 501, "Nomad Enterprise only endpoint")
+	expect(t, send(h, "GET", "/v1/sentinel/policies", ""), 501, "Nomad Enterprise only endpoint")
 	expect(t, send(h, "PUT", "/v1/operator/license", "x"), 501, "Nomad Enterprise only endpoint")
 	expect(t, send(h, "GET", "/v1/operator/license", ""), 204, "")
 	expect(t, send(h, "GET", "/v1/job/web/actions", ""), 200, "[]")

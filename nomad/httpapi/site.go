@@ -20,7 +20,7 @@ var later = []string{
 
 // enterprise are the paths that the free edition of the compatible system refuses.
 var enterprise = []string{
-	"/v1/sentinel/policies", "/v1/sentinel/policy/:id", "/v1/quotas", "/v1/quota-usages", "/v1/quota/:id", "/v1/quota",
+	"/v1/sentinel/policies", "/v1/sentinel/policy/:id",
 	"/v1/recommendation", "/v1/recommendations", "/v1/recommendations/apply", "/v1/recommendation/:id", "/v1/operator/utilization",
 }
 

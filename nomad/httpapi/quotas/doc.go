@@ -1,0 +1,2 @@
+// Package quotas has the HTTP endpoints of quotas.
+package quotas

@@ -1,0 +1,107 @@
+package quotas
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Bounds of specifications.
+const (
+	descriptionMax = 256
+	poolsMax       = 256
+)
+
+var validName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+
+// check collects what is wrong with a quota.
+type check struct{ errs []error }
+
+func (c *check) wrong(bad bool, format string, args ...any) {
+	if bad {
+		c.errs = append(c.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// checked is the quota as it is stored, for servers of the region.
+func checked(tx *state.Txn, in *api.QuotaSpec, region string) (*api.QuotaSpec, error) {
+	q := &api.QuotaSpec{Name: in.Name, Description: in.Description}
+	c := &check{}
+	c.wrong(!validName.MatchString(q.Name), "invalid name %q: a quota's has 1 to 128 letters, digits and dashes", q.Name)
+	c.wrong(len(q.Description) > descriptionMax, "description of the quota is longer than %d characters", descriptionMax)
+	if err := ids.CheckText("description of the quota", q.Description); err != nil {
+		c.errs = append(c.errs, err)
+	}
+	c.wrong(len(in.Limits) > 1, "%d limits were given, and this cluster has one region: give one limit, of region %q", len(in.Limits), region)
+	for _, l := range in.Limits {
+		if l == nil {
+			l = &api.QuotaLimit{}
+		}
+		next := *l
+		next.Region, next.Hash = cmp.Or(l.Region, region), nil
+		c.wrong(next.Region != region, "limit of region %q: these servers are of region %q; create the quota in the other region with the limit of that region",
+			next.Region, region)
+		c.wrong(l.VariablesLimit != nil && *l.VariablesLimit != 0, "variables_limit is not enforced by this version: remove it")
+		c.resources(tx, l.RegionLimit)
+		next.Hash = hashOf(&next)
+		q.Limits = append(q.Limits, &next)
+	}
+	if len(c.errs) > 0 {
+		return nil, fault.Wrap(fault.Invalid, fmt.Errorf("quota %q: %w", q.Name, errors.Join(c.errs...)))
+	}
+	return q, nil
+}
+
+func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
+	if r == nil {
+		return
+	}
+	c.later("region_limit", r.Devices, r.NUMA, r.SecretsMB)
+	if s := r.Storage; s != nil {
+		c.storage(s)
+	}
+	c.wrong(len(r.NodePools) > poolsMax, "%d limits of node pools, at most %d are possible", len(r.NodePools), poolsMax)
+	known := map[string]bool{}
+	for _, p := range r.NodePools {
+		if p == nil {
+			c.wrong(true, "a limit of a node pool is null")
+			continue
+		}
+		where := fmt.Sprintf("node_pool %q", p.NodePool)
+		c.wrong(tx.NodePool(p.NodePool) == nil, "%s does not exist: create the node pool first", where)
+		c.wrong(known[p.NodePool], "%s is limited twice", where)
+		known[p.NodePool] = true
+		c.later(where, p.Devices, p.NUMA, p.SecretsMB)
+		c.wrong(p.Storage != nil && *p.Storage != api.QuotaStorageResources{}, "%s: storage is limited for the region only: move it to region_limit", where)
+	}
+}
+
+func (c *check) storage(s *api.QuotaStorageResources) {
+	c.wrong(s.VariablesMB != 0, "storage: variables is not enforced by this version: remove it")
+	c.wrong(s.HostVolumesMB != 0, "storage: host_volumes is not enforced by this version: remove it")
+}
+
+// later refuses limits that nothing enforces.
+func (c *check) later(where string, devices []*api.RequestedDevice, numa *api.NUMAResource, secrets *int) {
+	c.wrong(len(devices) > 0, "%s: device is not enforced by this version: remove it", where)
+	c.wrong(numa != nil, "%s: numa is not enforced by this version: remove it", where)
+	c.wrong(secrets != nil && *secrets != 0, "%s: secrets is not enforced by this version: remove it; the secrets of tasks count as memory", where)
+}
+
+// hashOf identifies a limit in a usage.
+func hashOf(l *api.QuotaLimit) []byte {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // plain data
+	}
+	sum := sha256.Sum256(text)
+	return sum[:16]
+}
