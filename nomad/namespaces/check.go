@@ -62,9 +62,6 @@ func checkNamespace(n *api.Namespace) error {
 		errs = append(errs, fmt.Errorf("meta of namespace %q has %d bytes, at most %d are possible", n.Name, m, metaMax))
 	}
 	errs = append(errs, shownErrors("namespace", n.Description, n.Meta)...)
-	if n.Quota != "" {
-		errs = append(errs, fmt.Errorf("quota %q of namespace %q does not exist", n.Quota, n.Name))
-	}
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
 }
 

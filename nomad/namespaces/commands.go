@@ -61,6 +61,9 @@ func (c *UpsertNamespace) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Invalid, "missing namespace specification")
 	}
 	n := *c.Namespace
+	if n.Quota != "" && tx.Quota(n.Quota) == nil {
+		return nil, fault.New(fault.Invalid, "quota %q of namespace %q does not exist: create the quota first", n.Quota, n.Name)
+	}
 	tx.PutNamespace(&n)
 	return nil, nil
 }
