@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -47,6 +48,9 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 		afterEarlier(&v.Provision, old, spec)
 	default:
 		return nil, fault.New(fault.Conflict, "volume %q is %s", spec.ID, old.Provision.State)
+	}
+	if err := quota.VolumeAllowed(tx, v); err != nil {
+		return nil, err
 	}
 	put(tx, v)
 	return v.Provision.Operation(), nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -62,6 +63,9 @@ func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
 	}
 	v := *old
 	v.RequestedCapacityMin, v.RequestedCapacityMax = c.CapacityMinBytes, c.CapacityMaxBytes
+	if err := quota.VolumeAllowed(tx, &v); err != nil {
+		return nil, err
+	}
 	p := &v.Provision
 	p.State, p.Intent, p.Began, p.LastError, p.OutOfUse = api.VolumeExpanding, tx.Index(), tx.Index(), "", offline
 	put(tx, &v)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -28,6 +29,9 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		}
 		old := tx.Volume(spec.Namespace, spec.ID)
 		if err := noTwin(tx, old, next); err != nil {
+			return nil, err
+		}
+		if err := quota.VolumeAllowed(tx, next); err != nil {
 			return nil, err
 		}
 		put(tx, next)
