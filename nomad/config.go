@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
@@ -39,6 +40,12 @@ type Config struct {
 	TLS *wire.Reloadable
 	// AccessControl makes tokens decide what callers may do.
 	AccessControl bool
+	// Tokens bounds how long tokens live.
+	Tokens acl.Limits
+	// AuthoritativeRegion is where global tokens, policies, roles and auth methods are written; empty is this region.
+	AuthoritativeRegion string
+	// ReplicationToken is the secret of a management token of that region, which copies them to this one.
+	ReplicationToken string
 	// Limits bound what one client may take of the RPC port.
 	Limits wire.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.

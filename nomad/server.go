@@ -211,15 +211,19 @@ func (s *Server) services() {
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
 		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer,
 	})
+	aclService := acl.New(acl.Config{
+		Log: log.Named("acl"), State: s.state, Raft: s.raft, Enabled: s.conf.AccessControl, Dir: s.conf.Dir, Limits: s.conf.Tokens,
+		Region: s.conf.Region, Authoritative: s.conf.AuthoritativeRegion, ReplicationToken: s.conf.ReplicationToken, Servers: s.rpc,
+	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
-		nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
+		aclService, nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
 		login.New(login.Config{Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey)}),
 		operatorService, gate,
 	} {
-		s.rpc.Handle(service.Handlers()...)
+		s.rpc.Handle(aclService.Forwarded(service.Handlers()...)...)
 	}
 	s.rpc.Handle(
 		wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
@@ -239,6 +243,8 @@ func (s *Server) services() {
 		{"deployments", deploymentService.Run},
 		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobService.Launch}).Run},
 		{"gc", gcService.Run},
+		{"expired tokens", aclService.Run},
+		{"access of other regions", aclService.Replicate},
 	}
 	s.loops = append(s.loops, s.nextLoops()...)
 }

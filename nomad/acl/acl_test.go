@@ -12,6 +12,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -19,10 +21,8 @@ import (
 
 type fixture struct {
 	*acl.Service
-	t *testing.T
-	// caller is who calls; nil has a management token.
-	caller *api.ACLToken
-	now    time.Time
+	t   *testing.T
+	now time.Time
 }
 
 func open(t *testing.T) *fixture {
@@ -33,12 +33,6 @@ func open(t *testing.T) *fixture {
 	log.Now = func() time.Time { return f.now }
 	f.Service = acl.New(acl.Config{
 		State: s, Raft: log, Enabled: true, Dir: t.TempDir(), Now: func() time.Time { return f.now },
-		Caller: func(context.Context) (*api.ACLToken, bool) {
-			if f.caller == nil {
-				return &api.ACLToken{AccessorID: "boss"}, true
-			}
-			return f.caller, f.caller.Type == api.ACLManagementToken
-		},
 	})
 	return f
 }
@@ -76,6 +70,17 @@ func (f *fixture) token(t *api.ACLToken) *api.ACLToken {
 		f.t.Fatal(err)
 	}
 	return out
+}
+
+// as is the context of a call with the token. Calls without one may do everything.
+func (f *fixture) as(token *api.ACLToken) context.Context {
+	f.t.Helper()
+	gate := access.New(access.Config{State: f.State, Enabled: true, Now: func() time.Time { return f.now }})
+	ctx, err := gate.Admit(f.t.Context(), wire.Needs{Who: wire.Judged}, &api.QueryOptions{AuthToken: token.SecretID})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return ctx
 }
 
 func refused(t *testing.T, err error, class fault.Class, text string) {
@@ -288,37 +293,37 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 	mine := f.role(&api.ACLRole{Name: "mine", Policies: []*api.ACLRolePolicyLink{{Name: "ofrole"}}})
 	foreign := f.role(&api.ACLRole{Name: "foreign", Policies: []*api.ACLRolePolicyLink{{Name: "foreign"}}})
 	other := f.token(&api.ACLToken{Type: "management"})
-	f.caller = f.token(&api.ACLToken{Type: "client", Policies: []string{"direct"}, Roles: []*api.ACLTokenRoleLink{{Name: "mine"}}})
+	caller := f.token(&api.ACLToken{Type: "client", Policies: []string{"direct"}, Roles: []*api.ACLTokenRoleLink{{Name: "mine"}}})
 
-	policies, err := f.Policies(t.Context(), &api.QueryOptions{})
+	ctx := f.as(caller)
+	policies, err := f.Policies(ctx, &api.QueryOptions{})
 	if err != nil || len(policies.Policies) != 2 || policies.Policies[0].Name != "direct" || policies.Policies[1].Name != "ofrole" {
 		t.Errorf("policies %+v %v", policies, err)
 	}
-	roles, err := f.Roles(t.Context(), &api.QueryOptions{})
+	roles, err := f.Roles(ctx, &api.QueryOptions{})
 	if err != nil || len(roles.Roles) != 1 || roles.Roles[0].ID != mine.ID {
 		t.Errorf("roles %+v %v", roles, err)
 	}
-	self, err := f.WhoAmI(t.Context(), &api.QueryOptions{})
-	if err != nil || self.Token.SecretID != f.caller.SecretID {
+	self, err := f.WhoAmI(ctx, &api.QueryOptions{})
+	if err != nil || self.Token.SecretID != caller.SecretID {
 		t.Errorf("self %+v %v", self, err)
 	}
-	if got, err := f.Role(t.Context(), &api.ACLRoleRequest{Name: "mine"}); err != nil || got.Role == nil {
+	if got, err := f.Role(ctx, &api.ACLRoleRequest{Name: "mine"}); err != nil || got.Role == nil {
 		t.Errorf("own role: %+v %v", got, err)
 	}
 	for _, ask := range []func() error{
 		func() error {
-			_, err := f.Token(t.Context(), &api.ACLTokenRequest{AccessorID: other.AccessorID})
+			_, err := f.Token(ctx, &api.ACLTokenRequest{AccessorID: other.AccessorID})
 			return err
 		},
-		func() error { _, err := f.Token(t.Context(), &api.ACLTokenRequest{AccessorID: "none"}); return err },
-		func() error { _, err := f.Policy(t.Context(), &api.NameRequest{Name: "foreign"}); return err },
-		func() error { _, err := f.Policy(t.Context(), &api.NameRequest{Name: "none"}); return err },
-		func() error { _, err := f.Role(t.Context(), &api.ACLRoleRequest{ID: foreign.ID}); return err },
-		func() error { _, err := f.Role(t.Context(), &api.ACLRoleRequest{Name: "none"}); return err },
+		func() error { _, err := f.Token(ctx, &api.ACLTokenRequest{AccessorID: "none"}); return err },
+		func() error { _, err := f.Policy(ctx, &api.NameRequest{Name: "foreign"}); return err },
+		func() error { _, err := f.Policy(ctx, &api.NameRequest{Name: "none"}); return err },
+		func() error { _, err := f.Role(ctx, &api.ACLRoleRequest{ID: foreign.ID}); return err },
+		func() error { _, err := f.Role(ctx, &api.ACLRoleRequest{Name: "none"}); return err },
 	} {
 		refused(t, ask(), fault.Denied, "Permission denied")
 	}
-	f.caller = nil
 	missing, err := f.Policy(t.Context(), &api.NameRequest{Name: "none"})
 	if err != nil || missing.Policy != nil || missing.Index != f.State.Read().TableIndex(state.TableACLPolicies) {
 		t.Errorf("missing policy %+v %v", missing, err)
@@ -328,9 +333,10 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 func TestOneTimeTokensWorkOnceAndForTenMinutes(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.caller = f.token(&api.ACLToken{Type: "management"})
+	caller := f.token(&api.ACLToken{Type: "management"})
+	ctx := f.as(caller)
 	once := func() string {
-		out, err := f.OneTimeToken(t.Context(), &api.OneTimeTokenRequest{})
+		out, err := f.OneTimeToken(ctx, &api.OneTimeTokenRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +347,7 @@ func TestOneTimeTokensWorkOnceAndForTenMinutes(t *testing.T) {
 	}
 	secret := once()
 	got, err := exchange(secret)
-	if err != nil || got.Token.SecretID != f.caller.SecretID {
+	if err != nil || got.Token.SecretID != caller.SecretID {
 		t.Fatalf("exchanged %+v %v", got, err)
 	}
 	_, err = exchange(secret)
@@ -355,12 +361,12 @@ func TestOneTimeTokensWorkOnceAndForTenMinutes(t *testing.T) {
 		t.Errorf("not collected: %v", err)
 	}
 	orphan := once()
-	if _, err := f.DeleteTokens(t.Context(), &api.ACLTokenDeleteRequest{AccessorIDs: []string{f.caller.AccessorID}}); err != nil {
+	if _, err := f.DeleteTokens(t.Context(), &api.ACLTokenDeleteRequest{AccessorIDs: []string{caller.AccessorID}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = exchange(orphan)
 	refused(t, err, fault.Denied, "Permission denied")
-	_, err = f.OneTimeToken(t.Context(), &api.OneTimeTokenRequest{})
+	_, err = f.OneTimeToken(ctx, &api.OneTimeTokenRequest{})
 	refused(t, err, fault.Denied, "Permission denied")
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // resetFile names the file that permits another bootstrap: it has the index of the last one.
@@ -19,9 +18,6 @@ const resetFile = "acl-bootstrap-reset"
 
 // Bootstrap creates the first management token, with a random secret or the one of the operator.
 func (s *Service) Bootstrap(ctx context.Context, r *api.ACLBootstrapRequest) (*api.ACLTokenWriteResponse, error) {
-	if s.elsewhere() {
-		return forward(ctx, s, wire.ACLBootstrap, r, &r.WriteRequest)
-	}
 	t := &api.ACLToken{
 		AccessorID: uuid.NewString(), SecretID: uuid.NewString(), Name: "Bootstrap Token", Type: api.ACLManagementToken, Global: true, CreateTime: s.Now().UTC(),
 	}

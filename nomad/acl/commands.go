@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -198,11 +199,11 @@ func (c *AddOneTimeToken) Apply(tx *state.Txn) (any, error) {
 func (c *ExchangeOneTimeToken) Apply(tx *state.Txn) (any, error) {
 	once := tx.OneTimeToken(c.Secret)
 	if once == nil || !tx.Now().Before(once.ExpiresAt) {
-		return nil, errDenied
+		return nil, access.ErrDenied
 	}
 	t := tx.ACLToken(once.AccessorID)
 	if t == nil || t.Expired(tx.Now()) {
-		return nil, errDenied
+		return nil, access.ErrDenied
 	}
 	tx.DeleteOneTimeToken(c.Secret)
 	return t, nil

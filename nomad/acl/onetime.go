@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 )
 
 const (
@@ -20,9 +21,9 @@ const (
 
 // OneTimeToken makes a one-time token for the caller's token.
 func (s *Service) OneTimeToken(ctx context.Context, _ *api.OneTimeTokenRequest) (*api.OneTimeTokenResponse, error) {
-	t, _ := s.Caller(ctx)
+	t := access.Of(ctx).Token
 	if s.State.Read().ACLToken(t.AccessorID) == nil {
-		return nil, errDenied
+		return nil, access.ErrDenied
 	}
 	once := &api.OneTimeToken{OneTimeSecretID: uuid.NewString(), AccessorID: t.AccessorID, ExpiresAt: s.Now().Add(oneTimeTTL).UTC()}
 	res, err := s.Raft.Propose(ctx, &AddOneTimeToken{Token: once})

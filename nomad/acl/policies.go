@@ -7,7 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl/policy"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -19,8 +19,8 @@ func (s *Service) Policies(ctx context.Context, q *api.QueryOptions) (*api.ACLPo
 	var err error
 	out.Policies, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableACLPolicies)}, func(tx *state.Txn) page.List[*api.ACLPolicy, *api.ACLPolicy] {
 		l := page.Stored(tx.ACLPolicySpan, func(p *api.ACLPolicy) string { return p.Name })
-		if t, management := s.Caller(ctx); !management {
-			has := ownOf(tx, t).policies
+		if c := access.Of(ctx); !c.Rights.IsManagement() {
+			has := ownOf(tx, c.Token).policies
 			l.Keep = func(p *api.ACLPolicy) bool { return has[p.Name] }
 		}
 		return l
@@ -31,8 +31,8 @@ func (s *Service) Policies(ctx context.Context, q *api.QueryOptions) (*api.ACLPo
 // Policy reads one policy. Management tokens may read all, others their own.
 func (s *Service) Policy(ctx context.Context, r *api.NameRequest) (*api.ACLPolicyResponse, error) {
 	out := &api.ACLPolicyResponse{}
-	if t, management := s.Caller(ctx); !management && !ownOf(s.State.Read(), t).policies[r.Name] {
-		return nil, errDenied
+	if c := access.Of(ctx); !c.Rights.IsManagement() && !ownOf(s.State.Read(), c.Token).policies[r.Name] {
+		return nil, access.ErrDenied
 	}
 	var err error
 	out.Policy, err = read(ctx, s, &r.QueryOptions, &out.QueryMeta, state.ACLPolicyKey(r.Name), func(tx *state.Txn) *api.ACLPolicy { return tx.ACLPolicy(r.Name) })
@@ -41,9 +41,6 @@ func (s *Service) Policy(ctx context.Context, r *api.NameRequest) (*api.ACLPolic
 
 // UpsertPolicies creates or replaces policies.
 func (s *Service) UpsertPolicies(ctx context.Context, r *api.ACLPolicyUpsertRequest) (*api.WriteMeta, error) {
-	if s.elsewhere() {
-		return forward(ctx, s, wire.ACLPolicyUpsert, r, &r.WriteRequest)
-	}
 	if len(r.Policies) == 0 {
 		return nil, fault.New(fault.Invalid, "must specify as least one policy")
 	}
@@ -93,8 +90,5 @@ func hashPolicy(p *api.ACLPolicy) []byte {
 
 // DeletePolicy deletes a policy. Tokens and roles may name it still.
 func (s *Service) DeletePolicy(ctx context.Context, r *api.NameWriteRequest) (*api.WriteMeta, error) {
-	if s.elsewhere() {
-		return forward(ctx, s, wire.ACLPolicyDelete, r, &r.WriteRequest)
-	}
 	return s.propose(ctx, &DeletePolicy{Name: r.Name})
 }

@@ -136,20 +136,25 @@ func TestGlobalObjectsAreWrittenInTheAuthoritativeRegion(t *testing.T) {
 	f := open(t)
 	second := f.second()
 	w := api.WriteRequest{Region: "second", SecretID: "replication"}
-	if _, err := second.UpsertPolicies(t.Context(), &api.ACLPolicyUpsertRequest{Policies: []*api.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}, WriteRequest: w}); err != nil {
-		t.Fatal(err)
+	call := func(name string, req any) any {
+		t.Helper()
+		handlers := second.Forwarded(second.Handlers()...)
+		out, err := handlers[slices.IndexFunc(handlers, func(h wire.Handler) bool { return h.Name == name })].Serve(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
-	made, err := second.UpsertToken(t.Context(), &api.ACLTokenUpsertRequest{Token: &api.ACLToken{Type: "client", Policies: []string{"p"}, Global: true}, WriteRequest: w})
-	if err != nil {
-		t.Fatal(err)
+	token := func(global bool) *api.ACLToken {
+		t.Helper()
+		r := &api.ACLTokenUpsertRequest{Token: &api.ACLToken{Type: "client", Policies: []string{"p"}, Global: global}, WriteRequest: w}
+		return call(wire.ACLTokenUpsert.Name, r).(*api.ACLTokenWriteResponse).Token
 	}
-	local, err := second.UpsertToken(t.Context(), &api.ACLTokenUpsertRequest{Token: &api.ACLToken{Type: "client", Policies: []string{"p"}}, WriteRequest: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	call(wire.ACLPolicyUpsert.Name, &api.ACLPolicyUpsertRequest{Policies: []*api.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}, WriteRequest: w})
+	made, local := token(true), token(false)
 	first, there := f.State.Read(), second.State.Read()
-	if first.ACLPolicy("p") == nil || there.ACLPolicy("p") != nil || first.ACLToken(made.Token.AccessorID) == nil || there.ACLToken(made.Token.AccessorID) != nil ||
-		first.ACLToken(local.Token.AccessorID) != nil || there.ACLToken(local.Token.AccessorID) == nil {
+	if first.ACLPolicy("p") == nil || there.ACLPolicy("p") != nil || first.ACLToken(made.AccessorID) == nil || there.ACLToken(made.AccessorID) != nil ||
+		first.ACLToken(local.AccessorID) != nil || there.ACLToken(local.AccessorID) == nil {
 		t.Error("an object is in the wrong region")
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -21,8 +21,8 @@ func (s *Service) Roles(ctx context.Context, q *api.QueryOptions) (*api.ACLRoleL
 	var err error
 	out.Roles, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableACLRoles)}, func(tx *state.Txn) page.List[*api.ACLRole, *api.ACLRole] {
 		l := page.Stored(tx.ACLRoleSpan, func(r *api.ACLRole) string { return r.ID })
-		if t, management := s.Caller(ctx); !management {
-			has := ownOf(tx, t).roles
+		if c := access.Of(ctx); !c.Rights.IsManagement() {
+			has := ownOf(tx, c.Token).roles
 			l.Keep = func(r *api.ACLRole) bool { return has[r.ID] }
 		}
 		return l
@@ -38,10 +38,10 @@ func (s *Service) Role(ctx context.Context, r *api.ACLRoleRequest) (*api.ACLRole
 		}
 		return tx.ACLRole(r.ID)
 	}
-	if t, management := s.Caller(ctx); !management {
+	if c := access.Of(ctx); !c.Rights.IsManagement() {
 		tx := s.State.Read()
-		if role := get(tx); role == nil || !ownOf(tx, t).roles[role.ID] {
-			return nil, errDenied
+		if role := get(tx); role == nil || !ownOf(tx, c.Token).roles[role.ID] {
+			return nil, access.ErrDenied
 		}
 	}
 	key := state.ACLRoleKey(r.ID)
@@ -56,9 +56,6 @@ func (s *Service) Role(ctx context.Context, r *api.ACLRoleRequest) (*api.ACLRole
 
 // UpsertRole creates a role, or replaces the one with the id of the request.
 func (s *Service) UpsertRole(ctx context.Context, r *api.ACLRoleUpsertRequest) (*api.ACLRoleWriteResponse, error) {
-	if s.elsewhere() {
-		return forward(ctx, s, wire.ACLRoleUpsert, r, &r.WriteRequest)
-	}
 	if r.Role == nil {
 		return nil, fault.New(fault.Invalid, "missing role")
 	}
@@ -110,8 +107,5 @@ func hashRole(r *api.ACLRole) []byte {
 
 // DeleteRole deletes a role. Tokens may name it still.
 func (s *Service) DeleteRole(ctx context.Context, r *api.NameWriteRequest) (*api.WriteMeta, error) {
-	if s.elsewhere() {
-		return forward(ctx, s, wire.ACLRoleDelete, r, &r.WriteRequest)
-	}
 	return s.propose(ctx, &DeleteRole{ID: r.Name})
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 var (
-	errDisabled = fault.New(fault.Invalid, "ACL support disabled")
-	errDenied   = fault.New(fault.Denied, "Permission denied")
 	errNoToken  = fault.New(fault.NotFound, "ACL token not found")
 	errNoPolicy = fault.New(fault.NotFound, "ACL policy not found")
 	errNoRole   = fault.New(fault.NotFound, "ACL role not found")
@@ -37,8 +36,6 @@ type Config struct {
 	Enabled bool
 	// Dir is where an operator permits another bootstrap; empty permits none.
 	Dir string
-	// Caller returns the token of a call, and whether it is a management token.
-	Caller func(context.Context) (token *api.ACLToken, management bool)
 	// Limits bound how long tokens may live.
 	Limits Limits
 	// Region is the region of this server, and Authoritative the one where global objects are written; empty is Region.
@@ -78,43 +75,38 @@ func New(c Config) *Service {
 
 // Handlers binds the methods of the service.
 func (s *Service) Handlers() []wire.Handler {
-	return []wire.Handler{
-		bind(s, wire.ACLBootstrap, s.Bootstrap),
-		bind(s, wire.ACLWhoAmI, s.WhoAmI),
-		bind(s, wire.ACLTokenList, s.Tokens),
-		bind(s, wire.ACLTokenGet, s.Token),
-		bind(s, wire.ACLTokenUpsert, s.UpsertToken),
-		bind(s, wire.ACLTokenDelete, s.DeleteTokens),
-		bind(s, wire.ACLOneTimeToken, s.OneTimeToken),
-		bind(s, wire.ACLOneTimeExchange, s.Exchange),
-		bind(s, wire.ACLPolicyList, s.Policies),
-		bind(s, wire.ACLPolicyGet, s.Policy),
-		bind(s, wire.ACLPolicyUpsert, s.UpsertPolicies),
-		bind(s, wire.ACLPolicyDelete, s.DeletePolicy),
-		bind(s, wire.ACLRoleList, s.Roles),
-		bind(s, wire.ACLRoleGet, s.Role),
-		bind(s, wire.ACLRoleUpsert, s.UpsertRole),
-		bind(s, wire.ACLRoleDelete, s.DeleteRole),
+	all := []wire.Handler{
+		wire.ACLBootstrap.Handle(s.Bootstrap),
+		wire.ACLWhoAmI.Handle(s.WhoAmI),
+		wire.ACLTokenList.Handle(s.Tokens),
+		wire.ACLTokenGet.Handle(s.Token),
+		wire.ACLTokenUpsert.Handle(s.UpsertToken),
+		wire.ACLTokenDelete.Handle(s.DeleteTokens),
+		wire.ACLOneTimeToken.Handle(s.OneTimeToken),
+		wire.ACLOneTimeExchange.Handle(s.Exchange),
+		wire.ACLPolicyList.Handle(s.Policies),
+		wire.ACLPolicyGet.Handle(s.Policy),
+		wire.ACLPolicyUpsert.Handle(s.UpsertPolicies),
+		wire.ACLPolicyDelete.Handle(s.DeletePolicy),
+		wire.ACLRoleList.Handle(s.Roles),
+		wire.ACLRoleGet.Handle(s.Role),
+		wire.ACLRoleUpsert.Handle(s.UpsertRole),
+		wire.ACLRoleDelete.Handle(s.DeleteRole),
 	}
+	for i := range all {
+		all[i].Serve = s.enabled(all[i].Serve)
+	}
+	return all
 }
 
-// bind refuses a method without access control.
-func bind[Q, R any](s *Service, m wire.Method[Q, R], serve func(context.Context, *Q) (*R, error)) wire.Handler {
-	return m.Handle(func(ctx context.Context, req *Q) (*R, error) {
+// enabled refuses a method without access control.
+func (s *Service) enabled(next func(context.Context, any) (any, error)) func(context.Context, any) (any, error) {
+	return func(ctx context.Context, req any) (any, error) {
 		if !s.Enabled {
-			return nil, errDisabled
+			return nil, access.ErrDisabled
 		}
-		return serve(ctx, req)
-	})
-}
-
-// elsewhere reports whether another region writes global objects.
-func (s *Service) elsewhere() bool { return s.Authoritative != "" && s.Authoritative != s.Region }
-
-// forward sends a write of a global object to the authoritative region.
-func forward[Q, R any](ctx context.Context, s *Service, m wire.Method[Q, R], req *Q, w *api.WriteRequest) (*R, error) {
-	w.Region = s.Authoritative
-	return m.Call(ctx, s.Servers, req)
+		return next(ctx, req)
+	}
 }
 
 // own are the roles and the policies of a token, the policies of its roles too.

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -51,14 +51,13 @@ func named(tx *state.Txn, t *api.ACLToken) *api.ACLToken {
 
 // WhoAmI reads the token of the caller.
 func (s *Service) WhoAmI(ctx context.Context, q *api.QueryOptions) (*api.ACLTokenResponse, error) {
-	t, _ := s.Caller(ctx)
-	return s.token(ctx, q, t.AccessorID)
+	return s.token(ctx, q, access.Of(ctx).Token.AccessorID)
 }
 
 // Token reads one token. Management tokens may read all, others themselves.
 func (s *Service) Token(ctx context.Context, r *api.ACLTokenRequest) (*api.ACLTokenResponse, error) {
-	if t, management := s.Caller(ctx); !management && t.AccessorID != r.AccessorID {
-		return nil, errDenied
+	if c := access.Of(ctx); !c.Rights.IsManagement() && c.Token.AccessorID != r.AccessorID {
+		return nil, access.ErrDenied
 	}
 	return s.token(ctx, &r.QueryOptions, r.AccessorID)
 }
@@ -90,9 +89,6 @@ func (s *Service) UpsertToken(ctx context.Context, r *api.ACLTokenUpsertRequest)
 			return nil, errNoToken
 		}
 		errs = append(errs, keep(&t, old))
-	}
-	if t.Global && s.elsewhere() {
-		return forward(ctx, s, wire.ACLTokenUpsert, r, &r.WriteRequest)
 	}
 	if cmd.Create {
 		t.AccessorID, t.SecretID, t.CreateTime = uuid.NewString(), uuid.NewString(), s.Now().UTC()
@@ -216,25 +212,7 @@ func hashToken(t *api.ACLToken) []byte {
 	return hash(texts...)
 }
 
-// DeleteTokens deletes tokens, global ones where they are written.
+// DeleteTokens deletes tokens.
 func (s *Service) DeleteTokens(ctx context.Context, r *api.ACLTokenDeleteRequest) (*api.WriteMeta, error) {
-	var global, local []string
-	tx := s.State.Read()
-	for _, id := range distinct(r.AccessorIDs) {
-		switch t := tx.ACLToken(id); {
-		case t == nil:
-			return nil, errNoToken
-		case t.Global && s.elsewhere():
-			global = append(global, id)
-		default:
-			local = append(local, id)
-		}
-	}
-	switch {
-	case len(global) > 0 && len(local) > 0:
-		return nil, fault.New(fault.Invalid, "global and local tokens are deleted in different regions: delete them in two requests")
-	case len(global) > 0:
-		return forward(ctx, s, wire.ACLTokenDelete, r, &r.WriteRequest)
-	}
-	return s.propose(ctx, &DeleteTokens{AccessorIDs: local})
+	return s.propose(ctx, &DeleteTokens{AccessorIDs: distinct(r.AccessorIDs)})
 }
