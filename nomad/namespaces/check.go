@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Bounds of what people may write.
@@ -50,7 +51,7 @@ func shownErrors(what, description string, meta map[string]string) []error {
 	return errs
 }
 
-func checkNamespace(n *api.Namespace) error {
+func checkNamespace(tx *state.Txn, n *api.Namespace) error {
 	var errs []error
 	if !named(n.Name, false) {
 		errs = append(errs, fmt.Errorf("invalid name %q. A namespace's has 1 to %d letters, digits and dashes", n.Name, nameMax))
@@ -62,6 +63,8 @@ func checkNamespace(n *api.Namespace) error {
 		errs = append(errs, fmt.Errorf("meta of namespace %q has %d bytes, at most %d are possible", n.Name, m, metaMax))
 	}
 	errs = append(errs, shownErrors("namespace", n.Description, n.Meta)...)
+	errs = append(errs, capabilityErrors(n)...)
+	errs = append(errs, poolErrors(tx, n)...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
 }
 

@@ -72,7 +72,7 @@ func (s *Service) Upsert(ctx context.Context, r *api.NamespaceUpsertRequest) (*a
 		return nil, fault.New(fault.Invalid, "missing namespace specification")
 	}
 	n := *r.Spec
-	if err := checkNamespace(&n); err != nil {
+	if err := checkNamespace(s.State.Read(), &n); err != nil {
 		return nil, err
 	}
 	return s.propose(ctx, &UpsertNamespace{Namespace: &n})

@@ -45,6 +45,9 @@ func namespacePut(c *endpoint.Call) (any, error) {
 	if c.ID != "" && c.ID != n.Name {
 		return nil, fault.New(fault.Invalid, "Namespace name does not match request path")
 	}
+	if p := n.NodePoolConfiguration; p != nil && p.Allowed != nil && len(p.Allowed) == 0 && p.Denied == nil {
+		return nil, fault.New(fault.Invalid, "node_pool_config of namespace %q: allowed is empty: name the node pools, or the default one to permit no other", n.Name)
+	}
 	return endpoint.WriteEmpty(c, wire.NamespaceUpsert, &api.NamespaceUpsertRequest{Spec: &n, WriteRequest: c.Writes()})
 }
 
