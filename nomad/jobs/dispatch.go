@@ -139,6 +139,9 @@ func (s *Service) dispatchable(ns string, r *api.JobDispatchRequest) error {
 	if err := dispatchable(p); err != nil {
 		return err
 	}
+	if err := s.withinNamespace(p); err != nil {
+		return err
+	}
 	if r.Priority != 0 && (r.Priority < 1 || r.Priority > s.Limits.PriorityMax) {
 		return fault.New(fault.Invalid, "job priority %d is not between 1 and %d", r.Priority, s.Limits.PriorityMax)
 	}

@@ -99,6 +99,9 @@ func (s *Service) PeriodicForce(ctx context.Context, r *api.JobRequest) (*api.Pe
 	if err := permitted(ctx, s.State.Read().Job(namespace(r.Namespace), r.JobID)); err != nil {
 		return nil, err
 	}
+	if err := s.withinNamespace(s.State.Read().Job(namespace(r.Namespace), r.JobID)); err != nil {
+		return nil, fmt.Errorf("launch job %q: %w", r.JobID, err)
+	}
 	res, err := s.Raft.Propose(ctx, &Launch{Namespace: namespace(r.Namespace), JobID: r.JobID, At: time.Now(), EvalID: uuid.NewString(), Force: true})
 	if err != nil {
 		return nil, fmt.Errorf("launch job %q: %w", r.JobID, err)

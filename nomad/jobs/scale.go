@@ -197,6 +197,9 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 		if err := permitted(ctx, old); err != nil {
 			return c, err
 		}
+		if err := s.withinNamespace(old); err != nil {
+			return c, err
+		}
 		return c, s.worse(resized(old, group, int(*r.Count)), old)
 	})
 	if err != nil {

@@ -99,6 +99,9 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 		j.Namespace = namespace
 	}
 	defaults.Canonicalize(&j)
+	if n := s.State.Read().Namespace(j.Namespace); j.NodePool == "" && n != nil && n.NodePoolConfiguration != nil {
+		j.NodePool = n.NodePoolConfiguration.Default
+	}
 	rules.Complete(&j)
 	if errs := s.check(&j); len(errs) > 0 {
 		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
@@ -106,9 +109,10 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 	return &j, nil
 }
 
-// check lists what is wrong with a job: the rules, and what only a host knows.
+// check lists what is wrong with a job: the rules, what its namespace does not permit, and what only a host knows.
 func (s *Service) check(j *api.Job) []error {
 	errs := append(rules.Check(j, s.Limits), rules.Later(j)...)
+	errs = append(errs, namespaceErrors(s.State.Read().Namespace(j.Namespace), j)...)
 	if p := j.Periodic; p != nil {
 		errs = append(errs, never(p, time.Now())...)
 	}

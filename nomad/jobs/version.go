@@ -54,6 +54,9 @@ func (s *Service) Revert(ctx context.Context, r *api.JobRevertRequest) (*api.Job
 		if err := permitted(ctx, j); err != nil {
 			return nil, err
 		}
+		if err := s.withinNamespace(j); err != nil {
+			return nil, fmt.Errorf("revert job %q to version %d: %w", r.JobID, r.JobVersion, err)
+		}
 		warnings = s.warnings(j)
 	}
 	res, err := s.Raft.Propose(ctx, c)
