@@ -28,7 +28,8 @@ func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRe
 		token := func(a *api.AttachmentStub) string {
 			return strings.Join([]string{a.NodeID, a.PluginID, a.ExternalID, a.AllocID}, " ")
 		}
-		return page.Stored(page.Sorted(attachmentRows(tx, r), token), token)
+		rows := slices.DeleteFunc(attachmentRows(tx, r), func(a *api.AttachmentStub) bool { return !seesAttachment(ctx, a) })
+		return page.Stored(page.Sorted(rows, token), token)
 	})
 	return out, err
 }

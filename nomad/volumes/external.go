@@ -27,7 +27,8 @@ func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListReq
 	if err := goesOn(r.NextToken, out.NextToken); err != nil {
 		return nil, fmt.Errorf("list volumes of plugin %q: %w", r.PluginID, err)
 	}
-	return &api.VolumeListExternalResponse{Volumes: out.Volumes, NextToken: out.NextToken}, nil
+	rows := seen(ctx, s.state.Read(), r.PluginID, out.Volumes, func(v *api.VolumeExternal) string { return v.ExternalID })
+	return &api.VolumeListExternalResponse{Volumes: rows, NextToken: out.NextToken}, nil
 }
 
 // goesOn rejects a driver that returns the same page token twice, because a caller that reads all pages would never

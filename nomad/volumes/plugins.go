@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -46,7 +47,7 @@ func (s *Service) GetPlugin(ctx context.Context, r *api.PluginGetRequest) (*api.
 	out := &api.PluginGetResponse{}
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, pluginKeys(), func(tx *state.Txn) error {
 		if out.Plugin = pluginview.Of(tx, r.ID); out.Plugin != nil {
-			out.Plugin.Allocations = instances(tx, out.Plugin, ns)
+			out.Plugin.Allocations = slices.DeleteFunc(instances(tx, out.Plugin, ns), func(a *api.AllocStub) bool { return !access.Sees(ctx, a.Namespace) })
 		}
 		return nil
 	})

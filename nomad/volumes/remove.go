@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
@@ -92,6 +93,9 @@ func deletable(tx *state.Txn, ns, id string) error {
 // Detach ends what a volume has on a node. The node is asked to unmount first; with Force an operator override ends
 // the claims and their attachment: see [Service.detachByForce]. Claims that wait for that continue.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
+	if r.VolumeID == "" && !access.Of(ctx).Rights.Allows(operatorWrite, "") { // what is not registered belongs to no namespace
+		return nil, access.ErrDenied
+	}
 	tx := s.state.Read()
 	what, err := detachable(tx, namespaceOf(r.Namespace), r)
 	if err != nil {

@@ -93,6 +93,9 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 	if err := snapshotSizes(nil, nil, r.Secrets); err != nil {
 		return nil, err
 	}
+	if err := s.mayUseSnapshot(ctx, r.PluginID, r.ID); err != nil {
+		return nil, err
+	}
 	tx := s.state.Read()
 	giveUp := &commands.GiveUpSnapshot{PluginID: r.PluginID, Name: r.ID, Secrets: r.Secrets, Seen: tx.Index()}
 	if r.Force {
@@ -194,9 +197,10 @@ func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest)
 		page = append(page, &known)
 	}
 	tx := s.state.Read()
+	page = seen(ctx, tx, r.PluginID, page, func(s *api.Snapshot) string { return s.SourceVolumeID })
 	list := &api.SnapshotListResponse{Snapshots: page, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: tx.Index()}}
 	if r.NextToken == "" {
-		list.UnderWay = underWay(tx, r.PluginID, "")
+		list.UnderWay = seen(ctx, tx, r.PluginID, underWay(tx, r.PluginID, ""), func(u *api.SnapshotUnderWay) string { return u.Source })
 	}
 	return list, nil
 }

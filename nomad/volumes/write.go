@@ -20,6 +20,9 @@ func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mayCopy(ctx, specs); err != nil {
+		return nil, err
+	}
 	index, err := s.register(ctx, specs...)
 	if err != nil {
 		return nil, err
@@ -39,6 +42,9 @@ func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*
 func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.VolumeWriteResponse, error) {
 	specs, err := s.checked(r.Volumes, r.Namespace)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.mayCopy(ctx, specs); err != nil {
 		return nil, err
 	}
 	var index uint64

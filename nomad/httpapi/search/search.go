@@ -113,6 +113,9 @@ func search(c *endpoint.Call) (any, error) {
 		if fault.Of(err) == fault.Unimplemented {
 			continue // these servers have no such objects
 		}
+		if fault.Of(err) == fault.Denied && body.Context != f.context {
+			continue // the caller may not list them
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,114 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/access"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// What is at a provider belongs to the namespaces in which volumes with its external id are registered: a caller who registers,
+// copies or deletes it must be able to write volumes in all of them.
+
+var (
+	writeVolume   = api.Right{On: api.OnNamespace, Any: []string{"csi-write-volume"}}
+	operatorRead  = api.Right{On: api.OnOperator, Any: []string{"read"}}
+	operatorWrite = api.Right{On: api.OnOperator, Any: []string{"write"}}
+)
+
+// unrestricted reports whether the caller may do everything, as all do without access control.
+func unrestricted(ctx context.Context) bool {
+	return !access.Enabled(ctx) || access.Of(ctx).Rights.IsManagement()
+}
+
+// mayUse refuses an external volume that is registered in a namespace where the caller may not write volumes.
+func mayUse(ctx context.Context, tx *state.Txn, plugin, external string) error {
+	if external == "" || unrestricted(ctx) {
+		return nil
+	}
+	for v := range tx.VolumesByExternal(plugin, external) {
+		if !access.Of(ctx).Rights.Allows(writeVolume, v.Namespace) {
+			return access.ErrDenied
+		}
+	}
+	return nil
+}
+
+// mayCopy refuses specs that register or copy what is at the provider for others.
+func (s *Service) mayCopy(ctx context.Context, specs []*api.VolumeSpec) error {
+	if unrestricted(ctx) {
+		return nil
+	}
+	tx := s.state.Read()
+	for _, spec := range specs {
+		for _, external := range []string{spec.ExternalID, spec.CloneID} {
+			if err := mayUse(ctx, tx, spec.PluginID, external); err != nil {
+				return err
+			}
+		}
+		if v := tx.Volume(spec.Namespace, spec.ID); spec.SnapshotID == "" || v != nil {
+			continue // the copy was made before
+		}
+		if err := s.mayUseSnapshot(ctx, spec.PluginID, spec.SnapshotID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayUseSnapshot refuses a snapshot of a volume that the caller may not write, or whose source is not known.
+func (s *Service) mayUseSnapshot(ctx context.Context, plugin, id string) error {
+	if unrestricted(ctx) {
+		return nil
+	}
+	tx := s.state.Read()
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == plugin && !i.Delete && (i.SnapshotID == id || i.Name == id) {
+			return mayUse(ctx, tx, plugin, i.ExternalID)
+		}
+	}
+	if pluginview.Needs(tx, plugin, pluginview.ListSnapshots) == nil {
+		out, err := s.drivers.ListSnapshots(ctx, &api.ControllerSnapshotListRequest{
+			ControllerCall: api.ControllerCall{PluginID: plugin}, ID: id, MaxEntries: pageMax,
+		})
+		if err != nil {
+			return fmt.Errorf("find the source of snapshot %q: %w", id, err)
+		}
+		for _, snap := range out.Snapshots {
+			if snap != nil && snap.ID == id {
+				return mayUse(ctx, tx, plugin, snap.SourceVolumeID)
+			}
+		}
+	}
+	return fault.New(fault.Denied, "plugin %q does not list snapshot %q, so its source is not known: only a management token may use it", plugin, id)
+}
+
+// seen leaves out rows of the provider that are registered only in namespaces without the right that the method needs.
+func seen[T any](ctx context.Context, tx *state.Txn, plugin string, rows []T, external func(T) string) []T {
+	if unrestricted(ctx) {
+		return rows
+	}
+	return slices.DeleteFunc(rows, func(row T) bool {
+		registered := false
+		for v := range tx.VolumesByExternal(plugin, external(row)) {
+			if access.Sees(ctx, v.Namespace) {
+				return false
+			}
+			registered = true
+		}
+		return registered
+	})
+}
+
+// seesAttachment reports whether the caller sees a row. Volumes that are not registered belong to the operators.
+func seesAttachment(ctx context.Context, a *api.AttachmentStub) bool {
+	if a.VolumeID != "" {
+		return access.Sees(ctx, a.Namespace)
+	}
+	return access.Of(ctx).Rights.Allows(operatorRead, "")
+}
