@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/acl"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/allocs"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/deployments"
@@ -68,7 +69,7 @@ func (c Config) routes() []endpoint.Route {
 		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Gauges: c.Gauges, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
-	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, login.Routes, quotas.Routes,
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes,
 		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
 }
 

@@ -1,0 +1,2 @@
+// Package acl has the HTTP endpoints of tokens, policies and roles.
+package acl
