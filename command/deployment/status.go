@@ -54,16 +54,7 @@ func Status(name string) *cli.Command {
 			&cli.BoolFlag{Name: "monitor", Usage: "monitor the deployment until it ends; exit 1 if it fails"},
 			&cli.StringFlag{Name: "wait", Value: "2s", Usage: "with -monitor: `interval` between two checks"},
 		},
-		Run: func(ctx context.Context, s *session.Session) error {
-			if len(s.Args) == 0 {
-				return list(ctx, s)
-			}
-			d, err := find.Deployment(ctx, s, s.Arg(0))
-			if err != nil {
-				return err
-			}
-			return Show(ctx, s, d)
-		},
+		Run: find.ListOr(list, find.Deployment, Show),
 	}.Command()
 }
 

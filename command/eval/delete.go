@@ -55,15 +55,8 @@ func remove(ctx context.Context, s *session.Session) error {
 		s.Println("No evals found")
 		return nil
 	}
-	if !s.Bool("yes") {
-		sure, err := s.Confirm(fmt.Sprintf("Are you sure you want to delete %s?", evals(n)))
-		if err != nil {
-			return err
-		}
-		if !sure {
-			s.Println("Canceling eval deletion")
-			return nil
-		}
+	if sure, err := s.Sure(fmt.Sprintf("Are you sure you want to delete %s?", evals(n)), "Canceling eval deletion"); err != nil || !sure {
+		return err
 	}
 	deleted, err := s.DeleteEvals(ctx, ids, filter)
 	if err != nil {

@@ -29,13 +29,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "show an evaluation", Args: "<evaluation>", Min: 1, Max: 1, Format: true,
 		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "monitor", Usage: "monitor the evaluation until it completes"}},
-		Run: func(ctx context.Context, s *session.Session) error {
-			e, err := find.Eval(ctx, s, s.Arg(0))
-			if err != nil {
-				return err
-			}
-			return Show(ctx, s, e)
-		},
+		Run:   find.ListOr(nil, find.Eval, Show),
 	}.Command()
 }
 

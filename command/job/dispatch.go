@@ -120,17 +120,12 @@ func PeriodicForce(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "launch a periodic job immediately", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{session.Verbose(), session.Detach()},
-		Run: func(ctx context.Context, s *session.Session) error {
-			j, err := find.Job(ctx, s, s.Arg(0))
-			if err != nil {
-				return err
-			}
-			s.Client = s.In(j.Namespace)
+		Run: ofJob(func(ctx context.Context, s *session.Session, j *api.JobStub) error {
 			out, err := s.ForcePeriodicJob(ctx, j.ID)
 			if err != nil {
 				return session.Failed("forcing periodic job "+j.ID, err)
 			}
 			return follow(ctx, s, "Force periodic successful", out.EvalID)
-		},
+		}),
 	}.Command()
 }

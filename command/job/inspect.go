@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/rest"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -21,16 +20,11 @@ func Inspect(name string) *cli.Command {
 			&cli.BoolFlag{Name: "hcl", Usage: "print the job's source"},
 			&cli.BoolFlag{Name: "with-vars", Usage: "with -hcl: also print the variable values"},
 		},
-		Run: inspect,
+		Run: ofJob(inspect),
 	}.Command()
 }
 
-func inspect(ctx context.Context, s *session.Session) error {
-	stub, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	s.Client = s.In(stub.Namespace)
+func inspect(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 	j, err := version(ctx, s, stub.ID, s.String("version"))
 	if err != nil {
 		return err

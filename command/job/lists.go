@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/rest"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/rows"
 	"github.com/open-nomad/open-nomad/command/session"
@@ -19,12 +18,8 @@ func Allocs(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the allocations of a job", Args: "<job>", Min: 1, Max: 1, Format: true,
 		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "all", Usage: "include those of earlier jobs with this ID"}},
-		Run: func(ctx context.Context, s *session.Session) error {
-			j, err := find.Job(ctx, s, s.Arg(0))
-			if err != nil {
-				return err
-			}
-			allocs, _, err := s.In(j.Namespace).JobAllocations(ctx, j.ID, s.Bool("all"), rest.Query{})
+		Run: ofJob(func(ctx context.Context, s *session.Session, j *api.JobStub) error {
+			allocs, _, err := s.JobAllocations(ctx, j.ID, s.Bool("all"), rest.Query{})
 			if err != nil {
 				return session.Failed("retrieving allocations", err)
 			}
@@ -33,7 +28,7 @@ func Allocs(name string) *cli.Command {
 			}
 			s.Print(rows.Allocs(allocs, s.Verbose, time.Now()))
 			return nil
-		},
+		}),
 	}.Command()
 }
 
@@ -45,12 +40,7 @@ func Evaluate(name string) *cli.Command {
 			session.Verbose(), session.Detach(),
 			&cli.BoolFlag{Name: "force-reschedule", Usage: "reschedule failed allocations immediately"},
 		},
-		Run: func(ctx context.Context, s *session.Session) error {
-			j, err := find.Job(ctx, s, s.Arg(0))
-			if err != nil {
-				return err
-			}
-			s.Client = s.In(j.Namespace)
+		Run: ofJob(func(ctx context.Context, s *session.Session, j *api.JobStub) error {
 			out, err := s.EvaluateJob(ctx, j.ID, api.EvalOptions{ForceReschedule: s.Bool("force-reschedule")})
 			if err != nil {
 				return session.Failed("evaluating job", err)
@@ -60,7 +50,7 @@ func Evaluate(name string) *cli.Command {
 				return nil
 			}
 			return monitor.Eval(ctx, s, out.EvalID)
-		},
+		}),
 	}.Command()
 }
 
@@ -73,16 +63,12 @@ func Deployments(name string) *cli.Command {
 			&cli.BoolFlag{Name: "latest", Usage: "show only the latest deployment"},
 			&cli.BoolFlag{Name: "all", Usage: "include those of earlier jobs with this ID"},
 		},
-		Run: deployments,
+		Run: ofJob(deployments),
 	}.Command()
 }
 
-func deployments(ctx context.Context, s *session.Session) error {
-	j, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	found, _, err := s.In(j.Namespace).JobDeployments(ctx, j.ID, rest.Query{})
+func deployments(ctx context.Context, s *session.Session, j *api.JobStub) error {
+	found, _, err := s.JobDeployments(ctx, j.ID, rest.Query{})
 	if err != nil {
 		return session.Failed("retrieving deployments", err)
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/deployment"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
@@ -16,16 +16,11 @@ func Promote(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "promote the canaries of a job's latest deployment", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{session.Verbose(), session.Detach(), deployment.GroupFlag()},
-		Run:   promote,
+		Run:   ofJob(promote),
 	}.Command()
 }
 
-func promote(ctx context.Context, s *session.Session) error {
-	j, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	s.Client = s.In(j.Namespace)
+func promote(ctx context.Context, s *session.Session, j *api.JobStub) error {
 	d, err := s.JobDeployment(ctx, j.ID)
 	switch {
 	case err != nil:

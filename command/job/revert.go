@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
@@ -17,16 +16,11 @@ func Revert(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "revert a job to an earlier version", Args: "<job> <version|tag>", Min: 2, Max: 2,
 		Flags: []cli.Flag{session.Verbose(), session.Detach()},
-		Run:   revert,
+		Run:   ofJob(revert),
 	}.Command()
 }
 
-func revert(ctx context.Context, s *session.Session) error {
-	j, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	s.Client = s.In(j.Namespace)
+func revert(ctx context.Context, s *session.Session, j *api.JobStub) error {
 	n, err := versionOrTag(ctx, s, j.ID, s.Arg(1))
 	if err != nil {
 		return err

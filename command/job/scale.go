@@ -82,7 +82,7 @@ func ScalingEvents(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the scaling events of a job", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{session.Verbose()},
-		Run:   scalingEvents,
+		Run:   ofJob(scalingEvents),
 	}.Command()
 }
 
@@ -92,12 +92,8 @@ type scaled struct {
 	*api.ScalingEvent
 }
 
-func scalingEvents(ctx context.Context, s *session.Session) error {
-	j, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	status, err := s.In(j.Namespace).JobScale(ctx, j.ID)
+func scalingEvents(ctx context.Context, s *session.Session, j *api.JobStub) error {
+	status, err := s.JobScale(ctx, j.ID)
 	if err != nil {
 		return session.Failed("querying scaling events", err)
 	}

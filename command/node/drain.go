@@ -91,18 +91,14 @@ func drain(ctx context.Context, s *session.Session) error {
 
 // confirmed asks before another node than the one that was spelled out is touched.
 func confirmed(s *session.Session, id string) (bool, error) {
-	if s.Bool("yes") || s.Bool("self") || s.Arg(0) == id {
+	if s.Bool("self") || s.Arg(0) == id {
 		return true, nil
 	}
 	verb := "disable"
 	if s.Bool("enable") {
 		verb = "enable"
 	}
-	sure, err := s.Confirm(fmt.Sprintf("Are you sure you want to %s drain mode for node %q?", verb, id))
-	if err == nil && !sure {
-		s.Println("Canceling drain toggle")
-	}
-	return sure, err
+	return s.Sure(fmt.Sprintf("Are you sure you want to %s drain mode for node %q?", verb, id), "Canceling drain toggle")
 }
 
 func drainSpec(s *session.Session) (*api.DrainSpec, error) {

@@ -217,6 +217,18 @@ func (s *Session) KeyValues(flag string) (map[string]string, error) {
 // answerMax bounds a reply to a question in bytes.
 const answerMax = 256
 
+// Sure asks a question unless -yes is set, and prints canceled when the reply is no.
+func (s *Session) Sure(question, canceled string) (bool, error) {
+	if s.Bool("yes") {
+		return true, nil
+	}
+	sure, err := s.Confirm(question)
+	if err == nil && !sure {
+		s.Println(canceled)
+	}
+	return sure, err
+}
+
 // Confirm asks a question; only a line of "y" or "yes" is yes.
 func (s *Session) Confirm(question string) (bool, error) {
 	s.Printf("%s [y/N] ", question)

@@ -33,13 +33,9 @@ func Deregister(name string) *cli.Command {
 				return err
 			}
 			if s.Bool("force") {
-				ok, err := s.Confirm(fmt.Sprintf("Are you sure you want to force deregister volume %q?", v.ID))
-				if err != nil {
+				ok, err := s.Sure(fmt.Sprintf("Are you sure you want to force deregister volume %q?", v.ID), "Cancelling volume deregister")
+				if err != nil || !ok {
 					return err
-				}
-				if !ok {
-					s.Println("Cancelling volume deregister")
-					return nil
 				}
 			}
 			if err := s.DeregisterVolume(ctx, v.ID, s.Bool("force")); err != nil {
