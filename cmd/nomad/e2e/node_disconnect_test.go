@@ -147,37 +147,6 @@ func TestDisconnectedAllocationsGoOnWhenTheirNodeIsBack(t *testing.T) {
 	}
 }
 
-func TestDisconnectedAllocationIsLostWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
-	server, nodes := nodesLab(t)
-	job := kit.ShellJob("w", quiet)
-	job.TaskGroups[0].Disconnect = disconnect(3*time.Second, "best_score")
-	server.Register(job)
-	original := server.Running("w", 1)
-	holder, _ := holds(server, nodes, original.NodeID)
-	holder.Cut()
-	status(t, server, holder, "disconnected")
-	server.Until(20*time.Second, "the allocation to be lost", func() error {
-		a, _, err := server.API.Allocations().Info(original.ID, nil)
-		if err != nil || a.ClientStatus != "lost" {
-			return fmt.Errorf("it is %s: %w", a.ClientStatus, err)
-		}
-		return nil
-	})
-	status(t, server, holder, "down")
-	holder.Heal()
-	status(t, server, holder, "ready")
-	if stays := only(t, server, "w"); stays == original.ID {
-		t.Error("the lost allocation runs")
-	}
-	server.Until(10*time.Second, "the tasks of the lost allocation to end", func() error {
-		if n := len(holder.Shells()); n != 0 {
-			return fmt.Errorf("%d run", n)
-		}
-		return nil
-	})
-}
-
 func TestCutNodeStopsWhatMustNotRunAlone(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Second

@@ -133,39 +133,6 @@ func oneByOne(t *testing.T, server *kit.Host) {
 	}
 }
 
-func TestForcedDrainCanLeaveSystemJobs(t *testing.T) {
-	server, nodes := nodesLab(t)
-	left := nodes[0].NodeID(server)
-	server.Register(ofKind("sys", "system", 1))
-	server.Register(ofKind("bat", "batch", 4))
-	server.Running("sys", 2)
-	server.Running("bat", 4)
-	if out, code := nodes[0].Run("node", "drain", "-enable", "-self", "-force", "-ignore-system", "-detach"); code != 0 {
-		t.Fatal(out)
-	}
-	if out, code := server.Run("node", "drain", "-monitor", left); code != 0 || !strings.Contains(out, "the drain has ended") {
-		t.Fatalf("exit %d: %s", code, out)
-	}
-	if n := on(server, "sys", "running", left); n != 1 {
-		t.Errorf("%d system allocations are left", n)
-	}
-	if n := on(server, "bat", "running", left); n != 0 {
-		t.Errorf("%d batch allocations are left", n)
-	}
-	if node := drained(t, server, left); node.SchedulingEligibility != "ineligible" {
-		t.Errorf("the node is %s", node.SchedulingEligibility)
-	}
-	if out, code := server.Run("node", "drain", "-enable", "-force", "-no-deadline", "-yes", left); code == 0 {
-		t.Errorf("two deadlines: %s", out)
-	}
-	if out, code := server.Run("node", "drain", "-disable", "-keep-ineligible", "-yes", left); code != 0 {
-		t.Errorf("%s", out)
-	}
-	if node := drained(t, server, left); node.SchedulingEligibility != "ineligible" {
-		t.Errorf("the node is %s", node.SchedulingEligibility)
-	}
-}
-
 func TestNodeDrainsItselfBeforeItsAgentEnds(t *testing.T) {
 	lab := kit.NewLab(t)
 	server, node, other := lab.Host("s1"), lab.Host("n1"), lab.Host("n2")

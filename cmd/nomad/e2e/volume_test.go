@@ -100,28 +100,6 @@ func TestPluginKilledWhileMounted(t *testing.T) {
 	a.Until(10*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
 }
 
-func TestVolumeCreatedAfterItsJob(t *testing.T) {
-	a := kit.Start(t)
-	a.Plugin("hp")
-	a.Register(kit.WithVolume(kit.ShellJob("early", forever), "later"))
-	a.Until(10*time.Second, "a blocked evaluation", func() error {
-		evals, _, err := a.API.Jobs().Evaluations("early", nil)
-		if err != nil {
-			return err
-		}
-		for _, e := range evals {
-			if e.Status == "blocked" {
-				return nil
-			}
-		}
-		return fmt.Errorf("none of %d is blocked", len(evals))
-	})
-	a.CreateVolume("hp", "later")
-	began := time.Now()
-	a.Running("early", 1)
-	t.Logf("running %v after the volume exists", time.Since(began))
-}
-
 func TestManyCyclesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	a := kit.Start(t)
