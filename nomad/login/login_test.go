@@ -433,7 +433,7 @@ func TestLoginsThatHaveBegunAreBounded(t *testing.T) {
 func TestAHangingProviderDelaysItsOwnUsersOnly(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.Providers.Timeout = 5 * time.Second
+	f.Providers.Timeout = 3 * time.Second
 	other := providertest.New()
 	t.Cleanup(other.Close)
 	other.Misbehave(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

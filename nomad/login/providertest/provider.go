@@ -48,10 +48,18 @@ type Provider struct {
 	claims    map[string]any
 }
 
+// rsaKey is the RSA key of all providers: making one is slow.
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
 // New starts a provider with a key set of an RSA key "rsa" and an EC key "ec".
 func New() *Provider {
-	p := &Provider{issued: map[string]url.Values{}}
-	p.RSA, _ = rsa.GenerateKey(rand.Reader, 2048)
+	p := &Provider{issued: map[string]url.Values{}, RSA: rsaKey()}
 	p.EC, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	p.SetKeys(jose.JSONWebKey{Key: p.RSA.Public(), KeyID: "rsa", Use: "sig"}, jose.JSONWebKey{Key: p.EC.Public(), KeyID: "ec", Algorithm: "ES256"})
 	m := http.NewServeMux()
