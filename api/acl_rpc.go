@@ -132,8 +132,6 @@ type ACLAuthMethodResponse struct {
 // ACLAuthMethodUpsertRequest creates or updates an auth method.
 type ACLAuthMethodUpsertRequest struct {
 	Method *ACLAuthMethod `msg:",omitempty"`
-	// Create refuses a name that exists.
-	Create bool `msg:",omitempty"`
 	WriteRequest
 }
 

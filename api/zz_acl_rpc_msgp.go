@@ -258,16 +258,12 @@ func (z *ACLAuthMethodResponse) Msgsize() (s int) {
 func (z *ACLAuthMethodUpsertRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.Method == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
-	}
-	if z.Create == false {
-		zb0001Len--
-		zb0001Mask |= 0x2
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -286,11 +282,6 @@ func (z *ACLAuthMethodUpsertRequest) MarshalMsg(b []byte) (o []byte, err error) 
 					return
 				}
 			}
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Create"
-			o = append(o, 0xa6, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65)
-			o = msgp.AppendBool(o, z.Create)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -342,12 +333,6 @@ func (z *ACLAuthMethodUpsertRequest) UnmarshalMsg(bts []byte) (o []byte, err err
 					return
 				}
 			}
-		case "Create":
-			z.Create, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Create")
-				return
-			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -374,7 +359,7 @@ func (z *ACLAuthMethodUpsertRequest) Msgsize() (s int) {
 	} else {
 		s += z.Method.Msgsize()
 	}
-	s += 7 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s += 13 + z.WriteRequest.Msgsize()
 	return
 }
 
