@@ -220,7 +220,10 @@ func (s *Server) services() {
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
-		login.New(login.Config{Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey)}),
+		login.New(login.Config{
+			Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey), Enabled: s.conf.AccessControl,
+			MinTTL: s.conf.Tokens.MinTTL, MaxTTL: s.conf.Tokens.MaxTTL,
+		}),
 		operatorService, gate,
 	} {
 		s.rpc.Handle(aclService.Forwarded(service.Handlers()...)...)

@@ -41,7 +41,7 @@ func open(t *testing.T) fixture {
 	p := providertest.New()
 	t.Cleanup(p.Close)
 	f := fixture{login.New(login.Config{
-		Log: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil),
+		Log: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
 	}), t, s, p, log}
 	f.given(func(tx *state.Txn) {
 		tx.PutACLPolicy(&api.ACLPolicy{Name: "dev"})
@@ -478,5 +478,15 @@ func TestFailedLoginsWriteNothing(t *testing.T) {
 	}
 	if after := f.state.Read().Index(); after != before {
 		t.Errorf("the index is %d, it was %d", after, before)
+	}
+}
+
+func TestNothingIsServedWithoutAccessControl(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.Enabled = false
+	for _, h := range f.Handlers() {
+		_, err := h.Serve(t.Context(), h.New())
+		refused(t, err, fault.Invalid, "ACL support disabled")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/keyed"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/login/provider"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -37,6 +38,8 @@ type Config struct {
 	State     *state.Store
 	Raft      fsm.Proposer
 	Providers *provider.Providers
+	// Enabled switches access control on. Without it every method is refused.
+	Enabled bool
 	// MinTTL and MaxTTL limit the lifetime of tokens; 0 means a minute and a day.
 	MinTTL, MaxTTL time.Duration
 }
@@ -57,18 +60,28 @@ func New(c Config) *Service {
 // Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
-		wire.ACLAuthMethodList.Handle(s.Methods),
-		wire.ACLAuthMethodGet.Handle(s.Method),
-		wire.ACLAuthMethodUpsert.Handle(s.UpsertMethod),
-		wire.ACLAuthMethodDelete.Handle(s.DeleteMethod),
-		wire.ACLBindingRuleList.Handle(s.Rules),
-		wire.ACLBindingRuleGet.Handle(s.Rule),
-		wire.ACLBindingRuleUpsert.Handle(s.UpsertRule),
-		wire.ACLBindingRuleDelete.Handle(s.DeleteRule),
-		wire.ACLLogin.Handle(s.Login),
-		wire.ACLOIDCAuthURL.Handle(s.AuthURL),
-		wire.ACLOIDCCompleteAuth.Handle(s.CompleteAuth),
+		bind(s, wire.ACLAuthMethodList, s.Methods),
+		bind(s, wire.ACLAuthMethodGet, s.Method),
+		bind(s, wire.ACLAuthMethodUpsert, s.UpsertMethod),
+		bind(s, wire.ACLAuthMethodDelete, s.DeleteMethod),
+		bind(s, wire.ACLBindingRuleList, s.Rules),
+		bind(s, wire.ACLBindingRuleGet, s.Rule),
+		bind(s, wire.ACLBindingRuleUpsert, s.UpsertRule),
+		bind(s, wire.ACLBindingRuleDelete, s.DeleteRule),
+		bind(s, wire.ACLLogin, s.Login),
+		bind(s, wire.ACLOIDCAuthURL, s.AuthURL),
+		bind(s, wire.ACLOIDCCompleteAuth, s.CompleteAuth),
 	}
+}
+
+// bind refuses a method without access control.
+func bind[Q, R any](s *Service, m wire.Method[Q, R], serve func(context.Context, *Q) (*R, error)) wire.Handler {
+	return m.Handle(func(ctx context.Context, req *Q) (*R, error) {
+		if !s.Enabled {
+			return nil, access.ErrDisabled
+		}
+		return serve(ctx, req)
+	})
 }
 
 var (

@@ -33,7 +33,9 @@ func open(t *testing.T) site {
 	tx := s.Write(1, time.Now())
 	tx.PutACLPolicy(&api.ACLPolicy{Name: "dev"})
 	tx.Commit()
-	service := login.New(login.Config{Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil)})
+	service := login.New(login.Config{
+		Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
+	})
 	server := httptest.NewServer(endpoint.NewServer(endpoint.Config{Servers: wire.Direct(service.Handlers()...), Log: hclog.NewNullLogger()}, httplogin.Routes))
 	t.Cleanup(server.Close)
 	return site{server, t}
