@@ -11,7 +11,7 @@ LOGGED = $(TESTLOG) -expected $(CURDIR)/cmd/nomad/testlog/expected.txt $(if $(RO
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 5000
-CLUSTER_SEEDS ?= 300
+CLUSTER_SEEDS ?= 250
 FUZZ ?= 30s
 COUNT ?= 5
 MUTATE ?= nomad/volumes/claim nomad/scheduler/rank nomad/plan
@@ -27,7 +27,7 @@ PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(
 RACED := $$($(GO) list ./api/... ./nomad/... ./client/... ./plugins/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 5000
-SOAK_CLUSTER_SEEDS := 300
+SOAK_CLUSTER_SEEDS := 250
 
 .PHONY: build check test unit tools e2e sdk soak flake sim bench fuzz mutate cover demo generate supervise clean
 
