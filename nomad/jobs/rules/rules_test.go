@@ -115,6 +115,10 @@ type spoiled struct {
 }
 
 var spoiledJobs = []spoiled{
+	{`update health_check "vibes" is not one of`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.HealthCheck = "vibes" }},
+	{`distinct_property count "none"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Constraints = []*api.Constraint{{LTarget: "x", RTarget: "none", Operand: "distinct_property"}}
+	}},
 	{`job ID "a\u202eb" contains the character U+202E`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\u202eb" }},
 	{`namespace "\u0085" contains the character U+0085`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Namespace = "\u0085" }},
 	{`node pool "\x1b" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.NodePool = "\x1b" }},
