@@ -142,6 +142,46 @@ func TestBootstrapHappensOnce(t *testing.T) {
 	}
 }
 
+// Callers without a token cannot fill the log.
+func TestRefusalsOfOpenMethodsSpendNoEntry(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	entries := 0
+	f.Raft = counted{f.Raft, &entries}
+	for range 2 {
+		_, _ = f.Bootstrap(t.Context(), &api.ACLBootstrapRequest{})
+		_, _ = f.Exchange(t.Context(), &api.OneTimeTokenExchangeRequest{OneTimeSecretID: "guess"})
+	}
+	if entries != 1 {
+		t.Errorf("%d entries, want the bootstrap alone", entries)
+	}
+}
+
+type counted struct {
+	fsm.Proposer
+	entries *int
+}
+
+func (c counted) Propose(ctx context.Context, cmd fsm.Command) (fsm.Result, error) {
+	*c.entries++
+	return c.Proposer.Propose(ctx, cmd)
+}
+
+// Of two exchanges that were proposed together one is applied.
+func TestExchangeRaceIsDecidedInTheLog(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	out, err := f.OneTimeToken(f.as(f.token(&api.ACLToken{Type: "management"})), &api.OneTimeTokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		if _, err := f.Raft.Propose(t.Context(), &acl.ExchangeOneTimeToken{Secret: out.OneTimeToken.OneTimeSecretID}); (err == nil) != want {
+			t.Errorf("exchange %d: %v", i, err)
+		}
+	}
+}
+
 // Of two bootstraps that were proposed together one is applied.
 func TestBootstrapRaceIsDecidedInTheLog(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,9 @@ func (s *Service) Bootstrap(ctx context.Context, r *api.ACLBootstrapRequest) (*a
 	}
 	t.Hash = hashToken(t)
 	reset := s.resetIndex()
+	if err := bootstrapped(s.State.Read(), reset); err != nil {
+		return nil, err // everyone may ask; no entry of the log is spent on it
+	}
 	out, err := s.proposeToken(ctx, &Bootstrap{Token: t, ResetIndex: reset})
 	if err == nil && reset > 0 {
 		if err := os.Remove(filepath.Join(s.Dir, resetFile)); err != nil {

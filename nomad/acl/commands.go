@@ -131,14 +131,22 @@ func (*Replicate) Kind() fsm.Kind { return fsm.KindACLReplicate }
 
 // Apply stores the token unless there was a bootstrap that the command does not name.
 func (c *Bootstrap) Apply(tx *state.Txn) (any, error) {
-	if b := tx.ACLBootstrap(); b != nil && b.ResetIndex != c.ResetIndex {
-		return nil, fault.New(fault.Invalid, "ACL bootstrap already done (reset index: %d)", b.ResetIndex)
+	if err := bootstrapped(tx, c.ResetIndex); err != nil {
+		return nil, err
 	}
 	if err := add(tx, c.Token); err != nil {
 		return nil, err
 	}
 	tx.PutACLBootstrap(&api.ACLBootstrap{ResetIndex: tx.Index()})
 	return c.Token, nil
+}
+
+// bootstrapped returns an error if there was a bootstrap, unless its index is that of the reset.
+func bootstrapped(tx *state.Txn, reset uint64) error {
+	if b := tx.ACLBootstrap(); b != nil && b.ResetIndex != reset {
+		return fault.New(fault.Invalid, "ACL bootstrap already done (reset index: %d)", b.ResetIndex)
+	}
+	return nil
 }
 
 // add stores a token that must be new.
@@ -197,16 +205,24 @@ func (c *AddOneTimeToken) Apply(tx *state.Txn) (any, error) {
 
 // Apply returns the token of a one-time token that is not expired, to one caller only.
 func (c *ExchangeOneTimeToken) Apply(tx *state.Txn) (any, error) {
-	once := tx.OneTimeToken(c.Secret)
-	if once == nil || !tx.Now().Before(once.ExpiresAt) {
-		return nil, access.ErrDenied
-	}
-	t := tx.ACLToken(once.AccessorID)
-	if t == nil || t.Expired(tx.Now()) {
+	t := exchangeable(tx, c.Secret, tx.Now())
+	if t == nil {
 		return nil, access.ErrDenied
 	}
 	tx.DeleteOneTimeToken(c.Secret)
 	return t, nil
+}
+
+// exchangeable returns the token of a one-time token, or nil when one of them is missing or expired.
+func exchangeable(tx *state.Txn, secret string, now time.Time) *api.ACLToken {
+	once := tx.OneTimeToken(secret)
+	if once == nil || !now.Before(once.ExpiresAt) {
+		return nil
+	}
+	if t := tx.ACLToken(once.AccessorID); t != nil && !t.Expired(now) {
+		return t
+	}
+	return nil
 }
 
 // Apply deletes what is expired.

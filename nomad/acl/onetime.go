@@ -36,6 +36,9 @@ func (s *Service) OneTimeToken(ctx context.Context, _ *api.OneTimeTokenRequest) 
 
 // Exchange returns the token that a one-time token stands for, once.
 func (s *Service) Exchange(ctx context.Context, r *api.OneTimeTokenExchangeRequest) (*api.ACLTokenWriteResponse, error) {
+	if exchangeable(s.State.Read(), r.OneTimeSecretID, s.Now()) == nil {
+		return nil, access.ErrDenied // everyone may ask; no entry of the log is spent on it
+	}
 	return s.proposeToken(ctx, &ExchangeOneTimeToken{Secret: r.OneTimeSecretID})
 }
 
