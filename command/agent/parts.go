@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acl"
 	servergc "github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
@@ -34,8 +35,9 @@ func (a *agent) serverConfig() nomad.Config {
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: build(a.version), Dir: dir,
 		Bind:      net.JoinHostPort(cmp.Or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
 		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
-		AccessControl: a.cfg.ACL.Enabled,
-		Workers:       workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
+		AccessControl: a.cfg.ACL.Enabled, AuthoritativeRegion: s.AuthoritativeRegion, ReplicationToken: a.cfg.ACL.ReplicationToken,
+		Tokens:  acl.Limits{MinTTL: a.cfg.ACL.TokenMinTTL, MaxTTL: a.cfg.ACL.TokenMaxTTL, GCThreshold: s.ACLTokenGC},
+		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Gossip: a.gossip(),
 		Limits: wire.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
 		Raft: nomad.RaftTuning{

@@ -45,6 +45,8 @@ func Command(version string) *cli.Command {
 			&cli.DurationFlag{Name: "retry-interval", Usage: "time between tries of -retry-join"},
 			&cli.BoolFlag{Name: "rejoin", Usage: "join again even after this server has left"},
 			&cli.StringFlag{Name: "encrypt", Usage: "gossip key: 16, 24 or 32 bytes in base64"},
+			&cli.BoolFlag{Name: "acl-enabled", Usage: "tokens decide what callers may do"},
+			&cli.StringFlag{Name: "acl-replication-token", Usage: "secret of a management token of the authoritative region"},
 			&cli.StringFlag{Name: "log-level", Usage: "TRACE, DEBUG, INFO, WARN or ERROR"},
 			&cli.BoolFlag{Name: "log-json", Usage: "log in JSON"},
 			&cli.BoolFlag{Name: "log-include-location", Usage: "log file and line"},
@@ -88,13 +90,14 @@ func configure(c *cli.Command) (*config.Config, error) {
 		"bind": &cfg.BindAddr, "region": &cfg.Region, "dc": &cfg.Datacenter, "node": &cfg.Name,
 		"node-class": &cfg.Client.NodeClass, "node-pool": &cfg.Client.NodePool,
 		"network-interface": &cfg.Client.NetworkInterface, "log-level": &cfg.LogLevel,
+		"acl-replication-token": &cfg.ACL.ReplicationToken,
 	} {
 		if c.IsSet(name) {
 			*field = c.String(name)
 		}
 	}
 	for name, field := range map[string]*bool{
-		"server": &cfg.Server.Enabled, "client": &cfg.Client.Enabled,
+		"server": &cfg.Server.Enabled, "client": &cfg.Client.Enabled, "acl-enabled": &cfg.ACL.Enabled,
 		"log-json": &cfg.LogJSON, "log-include-location": &cfg.LogIncludeLocation,
 	} {
 		if c.IsSet(name) {

@@ -51,9 +51,18 @@ type Config struct {
 	Again func() (*Config, error)
 }
 
-// ACL is access control, which this version does not have.
+// ACL is access control.
 type ACL struct {
 	Enabled bool `hcl:"enabled"`
+	// TokenTTL, PolicyTTL and RoleTTL are for how long rights may be out of date. They never are: a change counts at once.
+	TokenTTL  time.Duration `hcl:"token_ttl"`
+	PolicyTTL time.Duration `hcl:"policy_ttl"`
+	RoleTTL   time.Duration `hcl:"role_ttl"`
+	// ReplicationToken is the secret of a management token of the authoritative region.
+	ReplicationToken string `hcl:"replication_token"`
+	// TokenMinTTL and TokenMaxTTL bound the lifetime of tokens that expire; 0 is a minute and a day.
+	TokenMinTTL time.Duration `hcl:"token_min_expiration_ttl"`
+	TokenMaxTTL time.Duration `hcl:"token_max_expiration_ttl"`
 }
 
 // Limits bound what one client address may take of the ports; 0 does not bound it.
@@ -91,6 +100,7 @@ type Server struct {
 	EvalGCThreshold     time.Duration `hcl:"eval_gc_threshold"`
 	BatchEvalGC         time.Duration `hcl:"batch_eval_gc_threshold"`
 	DeploymentGC        time.Duration `hcl:"deployment_gc_threshold"`
+	ACLTokenGC          time.Duration `hcl:"acl_token_gc_threshold"`
 	HeartbeatGrace      time.Duration `hcl:"heartbeat_grace"`
 	MinHeartbeatTTL     time.Duration `hcl:"min_heartbeat_ttl"`
 	MaxHeartbeatsPerSec float64       `hcl:"max_heartbeats_per_second"`
@@ -100,6 +110,8 @@ type Server struct {
 	// JobMaxSource is a size such as "1M"; "0" keeps no source.
 	JobMaxSource       string `hcl:"job_max_source_size"`
 	JobTrackedVersions int    `hcl:"job_tracked_versions"`
+	// AuthoritativeRegion is where global tokens, policies, roles and auth methods are written; empty is this region.
+	AuthoritativeRegion string `hcl:"authoritative_region"`
 	// FenceHook is a program that shuts off a lost node, so that its volumes can move.
 	FenceHook string `hcl:"fence_hook"`
 	// Encrypt is the first gossip key in base64.
@@ -257,7 +269,7 @@ func Default() *Config {
 		Ports: Ports{HTTP: 4646, RPC: 4647, Serf: 4648},
 		Server: Server{
 			NodeGCThreshold: 24 * time.Hour, JobGCInterval: 5 * time.Minute, JobGCThreshold: 4 * time.Hour,
-			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour,
+			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour, ACLTokenGC: time.Hour,
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
 			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
@@ -268,6 +280,7 @@ func Default() *Config {
 			CleanupDeadServers: autopilot.CleanupDeadServers, LastContactThreshold: autopilot.LastContactThreshold,
 			MaxTrailingLogs: int(autopilot.MaxTrailingLogs), ServerStabilizationTime: autopilot.ServerStabilizationTime,
 		},
+		ACL:    ACL{TokenTTL: 30 * time.Second, PolicyTTL: 30 * time.Second, RoleTTL: 30 * time.Second},
 		Limits: Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,

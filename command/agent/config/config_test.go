@@ -114,6 +114,22 @@ func TestAccessControlThatThisVersionLacksIsRefused(t *testing.T) {
 	}
 }
 
+func TestLifetimesOfTokensAreChecked(t *testing.T) {
+	for body, want := range map[string]string{
+		`token_min_expiration_ttl = "48h"`:  "acl.token_min_expiration_ttl 48h0m0s is above token_max_expiration_ttl 24h0m0s",
+		`token_max_expiration_ttl = "30s"`:  "acl.token_min_expiration_ttl 1m0s is above token_max_expiration_ttl 30s",
+		`token_ttl = "-1s"`:                 "acl.token_ttl -1s is negative",
+		`token_max_expiration_ttl = "720h"`: "",
+	} {
+		c := config.Default()
+		c.DataDir, c.Server.Enabled = "/data", true
+		decode(t, c, "acl {\n  "+body+"\n}")
+		if err := c.Validate(); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 func TestDeepNestingIsRefused(t *testing.T) {
 	for _, body := range []string{"a = " + strings.Repeat("[", 300_000), strings.Repeat(`{"a":`, 200_000)} {
 		if err := config.Default().Decode("a.hcl", []byte(body)); err == nil || !strings.Contains(err.Error(), "nested deeper") {

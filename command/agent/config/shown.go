@@ -18,7 +18,7 @@ func (c *Config) Shown() map[string]any {
 		"Ports":          map[string]any{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
 		"Addresses":      c.Addresses.shown(c.BindAddr),
 		"AdvertiseAddrs": c.Advertise.shown(""),
-		"ACL":            map[string]any{"Enabled": c.ACL.Enabled},
+		"ACL":            c.ACL.shown(),
 		"Server":         c.Server.shown(),
 		"Client":         c.Client.shown(),
 		"Plugins":        pluginsShown(c.Plugins),
@@ -49,12 +49,25 @@ func (a Addresses) shown(missing string) map[string]any {
 	return map[string]any{"HTTP": or(a.HTTP), "RPC": or(a.RPC), "Serf": or(a.Serf)}
 }
 
+// shown has no secret: the replication token is that of a management token.
+func (a ACL) shown() map[string]any {
+	token := ""
+	if a.ReplicationToken != "" {
+		token = "<redacted>"
+	}
+	return map[string]any{
+		"Enabled": a.Enabled, "TokenTTL": a.TokenTTL, "PolicyTTL": a.PolicyTTL, "RoleTTL": a.RoleTTL, "ReplicationToken": token,
+		"TokenMinExpirationTTL": a.TokenMinTTL, "TokenMaxExpirationTTL": a.TokenMaxTTL,
+	}
+}
+
 func (s Server) shown() map[string]any {
 	return map[string]any{
 		"Enabled": s.Enabled, "BootstrapExpect": s.BootstrapExpect, "DataDir": s.DataDir,
 		"NumSchedulers": s.NumSchedulers, "EnabledSchedulers": s.EnabledSchedulers,
 		"NodeGCThreshold": s.NodeGCThreshold.String(), "JobGCInterval": s.JobGCInterval.String(), "JobGCThreshold": s.JobGCThreshold.String(),
 		"EvalGCThreshold": s.EvalGCThreshold.String(), "BatchEvalGCThreshold": s.BatchEvalGC.String(), "DeploymentGCThreshold": s.DeploymentGC.String(),
+		"ACLTokenGCThreshold": s.ACLTokenGC.String(), "AuthoritativeRegion": s.AuthoritativeRegion,
 		"HeartbeatGrace": s.HeartbeatGrace, "MinHeartbeatTTL": s.MinHeartbeatTTL, "FailoverHeartbeatTTL": s.FailoverTTL,
 		"MaxHeartbeatsPerSecond": s.MaxHeartbeatsPerSec,
 		"JobMaxPriority":         s.JobMaxPriority, "JobMaxCount": s.JobMaxCount, "JobMaxSourceSize": s.JobMaxSource, "JobTrackedVersions": s.JobTrackedVersions,

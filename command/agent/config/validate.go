@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
@@ -59,6 +61,7 @@ func (c *Config) Validate() error {
 	for key, bad := range map[string]bool{
 		"server.default_scheduler_config.node_limit_for_feasibility_checks": c.Server.Scheduler.NodeLimitFeasibility < 0,
 		"server.job_max_count":                c.Server.JobMaxCount < 0,
+		"server.acl_token_gc_threshold":       c.Server.ACLTokenGC < 0,
 		"autopilot.last_contact_threshold":    c.Autopilot.LastContactThreshold < 0,
 		"autopilot.max_trailing_logs":         c.Autopilot.MaxTrailingLogs < 0,
 		"autopilot.min_quorum":                c.Autopilot.MinQuorum < 0,
@@ -85,10 +88,28 @@ func (c *Config) Validate() error {
 		wrong(d.Deadline < 0, "client.drain_on_shutdown.deadline %v is negative", d.Deadline)
 		wrong(d.Force && d.Deadline > 0, "client.drain_on_shutdown has force and a deadline: only one is possible")
 	}
+	errs = append(errs, c.ACL.wrong()...)
 	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.Server.wrongScheduling()...)
 	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
+
+// wrong lists what is wrong with access control.
+func (a ACL) wrong() []error {
+	var errs []error
+	for key, d := range map[string]time.Duration{
+		"token_ttl": a.TokenTTL, "policy_ttl": a.PolicyTTL, "role_ttl": a.RoleTTL,
+		"token_min_expiration_ttl": a.TokenMinTTL, "token_max_expiration_ttl": a.TokenMaxTTL,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("acl.%s %v is negative", key, d))
+		}
+	}
+	if least, most := cmp.Or(a.TokenMinTTL, time.Minute), cmp.Or(a.TokenMaxTTL, 24*time.Hour); least > most {
+		errs = append(errs, fmt.Errorf("acl.token_min_expiration_ttl %v is above token_max_expiration_ttl %v", least, most))
+	}
+	return errs
 }
 
 // schedulers are the names in enabled_schedulers.
