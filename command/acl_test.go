@@ -207,13 +207,16 @@ func TestACLExplain(t *testing.T) {
 		}
 	}
 	run(t, a, "", "acl", "explain", "boss:read").want(t, 1, "such as node:read")
+	run(t, a, "", "acl", "explain", "-namespace", "*", "submit-job").want(t, 1, "one namespace")
 }
 
 func TestPermissionDeniedNamesTheNextCommand(t *testing.T) {
 	a := newAgent(t, map[string]any{
 		"GET /v1/jobs": &refusal{403, "Permission denied"}, "GET /v1/nodes": &refusal{403, "Permission denied"}, "GET /v1/acl/tokens": &refusal{403, "Permission denied"},
+		"GET /v1/acl/token/self": &refusal{403, "Permission denied"},
 	})
 	run(t, a, "", "job", "status", "-namespace", "dev").want(t, 1, "nomad acl explain -namespace dev list-jobs")
 	run(t, a, "", "node", "status").want(t, 1, "nomad acl explain node:read")
 	run(t, a, "", "acl", "token", "list").want(t, 1, "management token")
+	run(t, a, "", "acl", "token", "self").want(t, 1, "unknown or has expired")
 }

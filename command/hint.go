@@ -10,8 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// management marks requests that need a management token.
-const management = ""
+// Marks of requests that need no capability: a management token, or any token that is valid.
+const (
+	management = ""
+	valid      = "-"
+)
 
 // needed are the capabilities of reads and of writes by the beginning of a path; the longest that fits counts.
 var needed = map[string]struct{ read, write string }{
@@ -40,6 +43,9 @@ var needed = map[string]struct{ read, write string }{
 	"namespace":         {"list-jobs", management},
 	"system":            {management, management},
 	"acl":               {management, management},
+	"acl/token/self":    {valid, management},
+	"acl/policy/self":   {valid, management},
+	"acl/explain":       {valid, management},
 }
 
 // hint is the next step after a request that lacked a permission, or "".
@@ -60,8 +66,10 @@ func hint(err error) string {
 	switch {
 	case best == "":
 		return ""
+	case capability == valid:
+		return "The token is unknown or has expired, see -token and NOMAD_TOKEN; or -accessor names a foreign token, which needs a management token\n"
 	case capability == management:
-		return "This needs a management token, or the token is not valid. Show it: nomad acl token self\n"
+		return "This needs a management token. Show the own token: nomad acl token self\n"
 	case !strings.Contains(capability, ":") && e.Namespace != "" && e.Namespace != api.AllNamespaces:
 		capability = "-namespace " + view.Inline(e.Namespace) + " " + capability
 	}

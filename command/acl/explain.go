@@ -70,6 +70,9 @@ func asked(s *session.Session) (right api.Right, object string, err error) {
 		}
 		right.On, object = on, s.String(flag)
 	}
+	if right.On == api.OnNamespace && object == api.AllNamespaces {
+		return right, "", fault.New(fault.Invalid, "-namespace %q: a capability is explained for one namespace", object)
+	}
 	return right, object, nil
 }
 
