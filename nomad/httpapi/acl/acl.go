@@ -12,6 +12,7 @@ import (
 // Routes are the endpoints of tokens, policies and roles.
 var Routes = []endpoint.Route{
 	{Method: "PUT", Pattern: "/v1/acl/bootstrap", Serve: bootstrap},
+	{Method: "GET", Pattern: "/v1/acl/explain", Serve: explain},
 	{Method: "GET", Pattern: "/v1/acl/tokens", Serve: tokens},
 	{Method: "PUT", Pattern: "/v1/acl/token", Serve: putToken},
 	{Method: "GET", Pattern: "/v1/acl/token/self", Serve: self},
