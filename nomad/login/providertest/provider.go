@@ -193,7 +193,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	p.issued[code] = q
 	p.mu.Unlock()
 	back := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}
-	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	w.Header().Set("Location", q.Get("redirect_uri")+"?"+back.Encode())
+	w.WriteHeader(http.StatusFound)
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
