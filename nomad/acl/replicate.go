@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -200,6 +201,9 @@ func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, 
 		return index, err
 	}
 	q.MinIndex = 0
+	if err := s.mayReplicate(ctx, q); err != nil {
+		return index, err
+	}
 	gone := map[string][]byte{}
 	for row := range k.here(s.State.Read()) {
 		gone[k.key(row)] = k.hash(row)
@@ -232,6 +236,16 @@ func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, 
 		}
 	}
 	return next, nil
+}
+
+// mayReplicate checks that the replication token is a management token: lists show others a part of the rows, and the
+// rest would be deleted here.
+func (s *Service) mayReplicate(ctx context.Context, q api.QueryOptions) error {
+	self, err := wire.ACLWhoAmI.Call(ctx, s.Servers, &q)
+	if err == nil && (self.Token == nil || self.Token.Type != api.ACLManagementToken) {
+		err = fault.New(fault.Denied, "acl.replication_token is not a management token of region %q", q.Region)
+	}
+	return err
 }
 
 // fetch reads rows of the authoritative region. Rows that were deleted since they were listed are left out.

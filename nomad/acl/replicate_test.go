@@ -5,12 +5,16 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -19,6 +23,7 @@ import (
 // region is the way to the servers of the authoritative region.
 type region struct {
 	t        *testing.T
+	gate     *access.Gate
 	handlers []wire.Handler
 }
 
@@ -37,6 +42,10 @@ func (r region) Invoke(ctx context.Context, method string, req, resp any) error 
 	if i < 0 {
 		return fault.New(fault.Unimplemented, "unknown method %s", method)
 	}
+	ctx, err := r.gate.Admit(ctx, r.handlers[i].Needs, req)
+	if err != nil {
+		return err
+	}
 	got, err := r.handlers[i].Serve(ctx, req)
 	if err == nil {
 		reflect.ValueOf(resp).Elem().Set(reflect.ValueOf(got).Elem())
@@ -44,8 +53,11 @@ func (r region) Invoke(ctx context.Context, method string, req, resp any) error 
 	return err
 }
 
-// second is a region whose authoritative region is f.
-func (f *fixture) second() *acl.Service {
+// second is a region whose authoritative region is f. The replication token has the type.
+func (f *fixture) second(kind string) *acl.Service {
+	tx := f.State.Write(f.State.Read().Index()+1, f.now)
+	tx.PutACLToken(&api.ACLToken{AccessorID: "replicator", SecretID: "replication", Type: kind})
+	tx.Commit()
 	method, rule := &api.ACLAuthMethod{Name: "m", Hash: []byte("m")}, &api.ACLBindingRule{ID: "r", AuthMethod: "m"}
 	bare := *method
 	method.Config = &api.ACLAuthConfig{OIDCClientSecret: "hunter2"}
@@ -59,7 +71,7 @@ func (f *fixture) second() *acl.Service {
 	s := state.New()
 	return acl.New(acl.Config{
 		State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true, Region: "second", Authoritative: "first", ReplicationToken: "replication",
-		Servers: region{f.t, append(f.Handlers(),
+		Servers: region{f.t, access.New(access.Config{State: f.State, Enabled: true}), append(f.Handlers(),
 			wire.ACLAuthMethodList.Handle(func(ctx context.Context, q *api.QueryOptions) (*api.ACLAuthMethodListResponse, error) {
 				return &api.ACLAuthMethodListResponse{Methods: []*api.ACLAuthMethod{&bare}, QueryMeta: meta}, wait(ctx, q)
 			}),
@@ -84,7 +96,7 @@ func TestOtherRegionsFollow(t *testing.T) {
 	role := f.role(&api.ACLRole{Name: "r", Policies: []*api.ACLRolePolicyLink{{Name: "p"}}})
 	global := f.token(&api.ACLToken{Type: "client", Global: true, Roles: []*api.ACLTokenRoleLink{{Name: "r"}}})
 	here := f.token(&api.ACLToken{Type: "management"})
-	second := f.second()
+	second := f.second(api.ACLManagementToken)
 	tx := second.State.Write(second.State.Read().Index()+1, time.Now())
 	tx.PutACLToken(&api.ACLToken{AccessorID: "local", SecretID: "local"})
 	tx.PutACLToken(&api.ACLToken{AccessorID: "stray", SecretID: "stray", Global: true})
@@ -130,11 +142,56 @@ func TestOtherRegionsFollow(t *testing.T) {
 	})
 }
 
+// A token that sees a part of the rows only would delete the rest.
+func TestAWeakReplicationTokenDeletesNothing(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	second := f.second(api.ACLClientToken)
+	tx := second.State.Write(second.State.Read().Index()+1, time.Now())
+	tx.PutACLPolicy(&api.ACLPolicy{Name: "p"})
+	tx.PutACLRole(&api.ACLRole{ID: "r"})
+	tx.Commit()
+	refusals := &lines{to: make(chan string, 100)}
+	second.Log = hclog.New(&hclog.LoggerOptions{Output: refusals})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- second.Replicate(ctx) }()
+	for want := map[string]bool{"acl_policies": true, "acl_roles": true}; len(want) > 0; {
+		select {
+		case line := <-refusals.to:
+			for table := range want {
+				if strings.Contains(line, "table="+table) && strings.Contains(line, "not a management token") {
+					delete(want, table)
+				}
+			}
+		case <-ctx.Done():
+			t.Fatalf("no refusal for %v", want)
+		}
+	}
+	cancel()
+	<-done
+	if now := second.State.Read(); now.ACLPolicy("p") == nil || now.ACLRole("r") == nil {
+		t.Error("a row was deleted")
+	}
+}
+
+// lines sends what is logged.
+type lines struct{ to chan string }
+
+func (l *lines) Write(b []byte) (int, error) {
+	select {
+	case l.to <- string(b):
+	default:
+	}
+	return len(b), nil
+}
+
 // Writes of global objects go to the authoritative region, those of local tokens stay.
 func TestGlobalObjectsAreWrittenInTheAuthoritativeRegion(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	second := f.second()
+	second := f.second(api.ACLManagementToken)
 	w := api.WriteRequest{Region: "second", SecretID: "replication"}
 	call := func(name string, req any) any {
 		t.Helper()
