@@ -33,6 +33,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/quotas"
+	"github.com/open-nomad/open-nomad/nomad/regions"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
@@ -62,7 +63,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, acl.Commands, login.Commands, quotas.Commands, nextCommands,
+		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, nextCommands,
 	)
 }
 
@@ -211,9 +212,15 @@ func (s *Server) services() {
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
 		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer,
 	})
+	global := &regions.Regions{
+		Log: log.Named("regions"), State: s.state, Raft: s.raft, Servers: s.rpc, Region: s.conf.Region, ReplicationToken: s.conf.ReplicationToken,
+	}
+	if s.conf.AccessControl {
+		global.Authoritative = s.conf.AuthoritativeRegion
+	}
 	aclService := acl.New(acl.Config{
 		Log: log.Named("acl"), State: s.state, Raft: s.raft, Enabled: s.conf.AccessControl, Dir: s.conf.Dir, Limits: s.conf.Tokens,
-		Region: s.conf.Region, Authoritative: s.conf.AuthoritativeRegion, ReplicationToken: s.conf.ReplicationToken, Servers: s.rpc,
+		Copies: global.Elsewhere(),
 	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		aclService, nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
@@ -226,7 +233,7 @@ func (s *Server) services() {
 		}),
 		operatorService, gate,
 	} {
-		s.rpc.Handle(aclService.Forwarded(service.Handlers()...)...)
+		s.rpc.Handle(global.Forwarded(service.Handlers()...)...)
 	}
 	s.rpc.Handle(
 		wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
@@ -247,7 +254,7 @@ func (s *Server) services() {
 		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobService.Launch}).Run},
 		{"gc", gcService.Run},
 		{"expired tokens", aclService.Run},
-		{"access of other regions", aclService.Replicate},
+		{"access of other regions", global.Replicate},
 	}
 	s.loops = append(s.loops, s.nextLoops()...)
 }

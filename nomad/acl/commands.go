@@ -70,17 +70,6 @@ type DeleteRole struct {
 	ID string `msg:",omitempty"`
 }
 
-// Replicate deletes rows of a table, and stores rows as the authoritative region has them.
-type Replicate struct {
-	Table    string                `msg:",omitempty"`
-	Gone     []string              `msg:",omitempty"`
-	Tokens   []*api.ACLToken       `msg:",omitempty"`
-	Policies []*api.ACLPolicy      `msg:",omitempty"`
-	Roles    []*api.ACLRole        `msg:",omitempty"`
-	Methods  []*api.ACLAuthMethod  `msg:",omitempty"`
-	Rules    []*api.ACLBindingRule `msg:",omitempty"`
-}
-
 // Commands registers this package's commands.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Bootstrap{} })
@@ -93,7 +82,6 @@ func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &DeletePolicy{} })
 	r.Register(func() fsm.Command { return &UpsertRole{} })
 	r.Register(func() fsm.Command { return &DeleteRole{} })
-	r.Register(func() fsm.Command { return &Replicate{} })
 }
 
 // Kind implements [fsm.Command].
@@ -125,9 +113,6 @@ func (*UpsertRole) Kind() fsm.Kind { return fsm.KindACLRoleUpsert }
 
 // Kind implements [fsm.Command].
 func (*DeleteRole) Kind() fsm.Kind { return fsm.KindACLRoleDelete }
-
-// Kind implements [fsm.Command].
-func (*Replicate) Kind() fsm.Kind { return fsm.KindACLReplicate }
 
 // Apply stores the token unless there was a bootstrap that the command does not name.
 func (c *Bootstrap) Apply(tx *state.Txn) (any, error) {

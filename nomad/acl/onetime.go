@@ -58,15 +58,14 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Collect deletes the tokens that expired some time ago, and expired one-time tokens. Global tokens are deleted in the
-// authoritative region.
+// Collect deletes the tokens that expired some time ago, and expired one-time tokens.
 func (s *Service) Collect(ctx context.Context) error {
 	now := s.Now()
 	before := now.Add(-s.Limits.GCThreshold)
 	var tokens, once []string
 	tx := s.State.Read()
 	for t := range tx.ACLTokens() {
-		if t.Expired(before) && !(t.Global && s.elsewhere()) {
+		if t.Expired(before) && !(t.Global && s.Copies) {
 			tokens = append(tokens, t.AccessorID)
 		}
 	}

@@ -38,12 +38,8 @@ type Config struct {
 	Dir string
 	// Limits bound how long tokens may live.
 	Limits Limits
-	// Region is the region of this server, and Authoritative the one where global objects are written; empty is Region.
-	Region, Authoritative string
-	// Servers calls methods of the servers, here and in other regions.
-	Servers wire.Caller
-	// ReplicationToken is the secret of a management token of the authoritative region.
-	ReplicationToken string
+	// Copies is set where global tokens are copies: the authoritative region deletes them.
+	Copies bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }

@@ -1,4 +1,4 @@
-package acl
+package regions
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ const (
 )
 
 // Replicate copies what the authoritative region has, while this server leads another region.
-func (s *Service) Replicate(ctx context.Context) error {
-	if !s.Enabled || !s.elsewhere() {
+func (s *Regions) Replicate(ctx context.Context) error {
+	if !s.Elsewhere() {
 		return nil
 	}
 	if s.ReplicationToken == "" {
@@ -175,7 +175,7 @@ var ruleCopies = copies[api.ACLBindingRule]{
 }
 
 // follow copies a table whenever it changes in the authoritative region, and every few minutes.
-func follow[T any](ctx context.Context, s *Service, k copies[T]) error {
+func follow[T any](ctx context.Context, s *Regions, k copies[T]) error {
 	pauses, index := retry.Between(replicatePause, time.Minute), uint64(0)
 	for ctx.Err() == nil {
 		next, err := k.copy(ctx, s, index)
@@ -194,7 +194,7 @@ func follow[T any](ctx context.Context, s *Service, k copies[T]) error {
 }
 
 // copy waits for an index of the authoritative region above the given one, and makes this region's rows the same.
-func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, error) {
+func (k copies[T]) copy(ctx context.Context, s *Regions, index uint64) (uint64, error) {
 	q := api.QueryOptions{Region: s.Authoritative, AuthToken: s.ReplicationToken, MinIndex: index}
 	rows, next, err := k.list(ctx, s.Servers, q)
 	if err != nil {
@@ -222,7 +222,7 @@ func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, 
 	}
 	slices.Sort(cmd.Gone)
 	if len(cmd.Gone) > 0 {
-		if _, err := s.propose(ctx, cmd); err != nil {
+		if _, err := s.Raft.Propose(ctx, cmd); err != nil {
 			return index, err
 		}
 	}
@@ -231,7 +231,7 @@ func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, 
 		if err != nil {
 			return index, err
 		}
-		if _, err := s.propose(ctx, batch); err != nil {
+		if _, err := s.Raft.Propose(ctx, batch); err != nil {
 			return index, err
 		}
 	}
@@ -240,7 +240,7 @@ func (k copies[T]) copy(ctx context.Context, s *Service, index uint64) (uint64, 
 
 // mayReplicate checks that the replication token is a management token: lists show others a part of the rows, and the
 // rest would be deleted here.
-func (s *Service) mayReplicate(ctx context.Context, q api.QueryOptions) error {
+func (s *Regions) mayReplicate(ctx context.Context, q api.QueryOptions) error {
 	self, err := wire.ACLWhoAmI.Call(ctx, s.Servers, &q)
 	if err == nil && (self.Token == nil || self.Token.Type != api.ACLManagementToken) {
 		err = fault.New(fault.Denied, "acl.replication_token is not a management token of region %q", q.Region)
@@ -249,7 +249,7 @@ func (s *Service) mayReplicate(ctx context.Context, q api.QueryOptions) error {
 }
 
 // fetch reads rows of the authoritative region. Rows that were deleted since they were listed are left out.
-func (k copies[T]) fetch(ctx context.Context, s *Service, keys []string, q api.QueryOptions) (*Replicate, error) {
+func (k copies[T]) fetch(ctx context.Context, s *Regions, keys []string, q api.QueryOptions) (*Replicate, error) {
 	var mu sync.Mutex
 	cmd := &Replicate{Table: k.table}
 	reads, ctx := errgroup.WithContext(ctx)
@@ -267,33 +267,4 @@ func (k copies[T]) fetch(ctx context.Context, s *Service, keys []string, q api.Q
 		})
 	}
 	return cmd, reads.Wait()
-}
-
-// Apply deletes and stores the rows.
-func (c *Replicate) Apply(tx *state.Txn) (any, error) {
-	remove := map[string]func(string) bool{
-		state.TableACLTokens: tx.DeleteACLToken, state.TableACLPolicies: tx.DeleteACLPolicy, state.TableACLRoles: tx.DeleteACLRole,
-		state.TableACLAuthMethods: tx.DeleteACLAuthMethod, state.TableACLBindingRules: tx.DeleteACLBindingRule,
-	}[c.Table]
-	for _, key := range c.Gone {
-		if remove != nil {
-			remove(key)
-		}
-	}
-	for _, t := range c.Tokens {
-		tx.PutACLToken(t)
-	}
-	for _, p := range c.Policies {
-		tx.PutACLPolicy(p)
-	}
-	for _, r := range c.Roles {
-		tx.PutACLRole(r)
-	}
-	for _, m := range c.Methods {
-		tx.PutACLAuthMethod(m)
-	}
-	for _, r := range c.Rules {
-		tx.PutACLBindingRule(r)
-	}
-	return nil, nil
 }

@@ -1,4 +1,4 @@
-package acl
+package regions
 
 import (
 	"context"
@@ -15,12 +15,9 @@ var globalWrites = []string{
 	wire.ACLAuthMethodUpsert.Name, wire.ACLAuthMethodDelete.Name, wire.ACLBindingRuleUpsert.Name, wire.ACLBindingRuleDelete.Name,
 }
 
-// elsewhere reports whether another region writes global objects.
-func (s *Service) elsewhere() bool { return s.Authoritative != "" && s.Authoritative != s.Region }
-
 // Forwarded makes methods that write global objects call the authoritative region.
-func (s *Service) Forwarded(handlers ...wire.Handler) []wire.Handler {
-	if !s.Enabled || !s.elsewhere() {
+func (s *Regions) Forwarded(handlers ...wire.Handler) []wire.Handler {
+	if !s.Elsewhere() {
 		return handlers
 	}
 	for i, h := range handlers {

@@ -1,4 +1,4 @@
-package acl_test
+package regions_test
 
 import (
 	"context"
@@ -17,8 +17,44 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/regions"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
+
+// fixture is the authoritative region.
+type fixture struct {
+	*acl.Service
+	t *testing.T
+}
+
+func open(t *testing.T) *fixture {
+	s := state.New()
+	return &fixture{acl.New(acl.Config{State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true}), t}
+}
+
+func (f *fixture) policy(names ...string) {
+	f.t.Helper()
+	for _, n := range names {
+		if _, err := f.UpsertPolicies(f.t.Context(), &api.ACLPolicyUpsertRequest{Policies: []*api.ACLPolicy{{Name: n, Rules: `node { policy = "read" }`}}}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func (f *fixture) token(token *api.ACLToken) *api.ACLToken {
+	f.t.Helper()
+	out, err := f.UpsertToken(f.t.Context(), &api.ACLTokenUpsertRequest{Token: token})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out.Token
+}
+
+// other is a region that is not authoritative.
+type other struct {
+	*regions.Regions
+	service *acl.Service
+}
 
 // region is the way to the servers of the authoritative region.
 type region struct {
@@ -54,8 +90,8 @@ func (r region) Invoke(ctx context.Context, method string, req, resp any) error 
 }
 
 // second is a region whose authoritative region is f. The replication token has the type.
-func (f *fixture) second(kind string) *acl.Service {
-	tx := f.State.Write(f.State.Read().Index()+1, f.now)
+func (f *fixture) second(kind string) other {
+	tx := f.State.Write(f.State.Read().Index()+1, time.Now())
 	tx.PutACLToken(&api.ACLToken{AccessorID: "replicator", SecretID: "replication", Type: kind})
 	tx.Commit()
 	method, rule := &api.ACLAuthMethod{Name: "m", Hash: []byte("m")}, &api.ACLBindingRule{ID: "r", AuthMethod: "m"}
@@ -69,8 +105,9 @@ func (f *fixture) second(kind string) *acl.Service {
 		return ctx.Err()
 	}
 	s := state.New()
-	return acl.New(acl.Config{
-		State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true, Region: "second", Authoritative: "first", ReplicationToken: "replication",
+	log := fsm.NewLocal(s, fsm.NewRegistry(acl.Commands, regions.Commands))
+	return other{&regions.Regions{
+		Log: hclog.NewNullLogger(), State: s, Raft: log, Region: "second", Authoritative: "first", ReplicationToken: "replication",
 		Servers: region{f.t, access.New(access.Config{State: f.State, Enabled: true}), append(f.Handlers(),
 			wire.ACLAuthMethodList.Handle(func(ctx context.Context, q *api.QueryOptions) (*api.ACLAuthMethodListResponse, error) {
 				return &api.ACLAuthMethodListResponse{Methods: []*api.ACLAuthMethod{&bare}, QueryMeta: meta}, wait(ctx, q)
@@ -85,7 +122,7 @@ func (f *fixture) second(kind string) *acl.Service {
 				return &api.ACLBindingRuleResponse{Rule: rule, QueryMeta: meta}, nil
 			}),
 		)},
-	})
+	}, acl.New(acl.Config{State: s, Raft: log, Enabled: true, Copies: true})}
 }
 
 // Another region gets the global objects, loses those that the authoritative region does not have, and keeps local tokens.
@@ -93,7 +130,11 @@ func TestOtherRegionsFollow(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.policy("p", "deleted")
-	role := f.role(&api.ACLRole{Name: "r", Policies: []*api.ACLRolePolicyLink{{Name: "p"}}})
+	made, err := f.UpsertRole(t.Context(), &api.ACLRoleUpsertRequest{Role: &api.ACLRole{Name: "r", Policies: []*api.ACLRolePolicyLink{{Name: "p"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := made.Role
 	global := f.token(&api.ACLToken{Type: "client", Global: true, Roles: []*api.ACLTokenRoleLink{{Name: "r"}}})
 	here := f.token(&api.ACLToken{Type: "management"})
 	second := f.second(api.ACLManagementToken)
@@ -195,7 +236,7 @@ func TestGlobalObjectsAreWrittenInTheAuthoritativeRegion(t *testing.T) {
 	w := api.WriteRequest{Region: "second", SecretID: "replication"}
 	call := func(name string, req any) any {
 		t.Helper()
-		handlers := second.Forwarded(second.Handlers()...)
+		handlers := second.Forwarded(second.service.Handlers()...)
 		out, err := handlers[slices.IndexFunc(handlers, func(h wire.Handler) bool { return h.Name == name })].Serve(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
