@@ -21,10 +21,6 @@ limit {
       volumes_mb = 10240
     }
 
-    # device "nvidia/gpu" {
-    #   count = 1
-    # }
-
     # node_pool "gpu" {
     #   cpu = 1000
     # }
