@@ -4,9 +4,10 @@
 // A login runs on the leader. [provider.Providers] verifies the identity, [claims.Claims.Bind] decides what it gets, and one
 // command of the raft log stores the token. A login that fails writes nothing.
 //
-// A login at an OIDC provider has two requests. Between them the leader keeps the random values of the first in memory, for ten
-// minutes and for a limited number of logins, the oldest of which give way. They are used once: after a request with its state,
-// successful or not, the login is forgotten. When another server becomes the leader the user begins again.
+// A login at an OIDC provider has two requests. The random values of the first travel to the second in the state, which is
+// encrypted with a key of this process: logins that begin and never end take no memory, and a flood of them displaces no other.
+// The state is bound to the auth method as it is, the redirect URI and the nonce of the client, is valid for ten minutes, and is
+// used once, whatever the provider answers. When another server becomes the leader the user begins again.
 //
 // Logins of one auth method have a limited number of slots, so that a provider that hangs delays its own users only.
 package login

@@ -2,9 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"time"
@@ -65,15 +62,10 @@ func (s *Service) AuthURL(ctx context.Context, r *api.ACLOIDCAuthURLRequest) (*a
 		return nil, err
 	}
 	defer done()
-	b := begun{
-		Login:  provider.Login{RedirectURI: r.RedirectURI, State: random(), Nonce: random(), Verifier: random()},
-		method: m.Name, methodIndex: m.ModifyIndex, clientNonce: r.ClientNonce,
-	}
-	url, err := s.Providers.AuthURL(ctx, m.Config, b.Login)
+	url, err := s.Providers.AuthURL(ctx, m.Config, s.flows.begin(m, r.RedirectURI, r.ClientNonce, time.Now()))
 	if err != nil {
 		return nil, s.failed(m, err)
 	}
-	s.pending.add(b, time.Now())
 	return &api.ACLOIDCAuthURLResponse{AuthURL: url}, nil
 }
 
@@ -95,12 +87,11 @@ func (s *Service) CompleteAuth(ctx context.Context, r *api.ACLOIDCCompleteAuthRe
 	}
 	defer done()
 	now := time.Now()
-	b, ok := s.pending.take(r.State, now)
-	if !ok || b.method != m.Name || b.methodIndex != m.ModifyIndex || b.RedirectURI != r.RedirectURI ||
-		subtle.ConstantTimeCompare([]byte(b.clientNonce), []byte(r.ClientNonce)) == 0 {
-		return nil, s.failed(m, fault.New(fault.Unauthenticated, "no login has begun with this state, client nonce and redirect URI, or it is completed or expired: begin again"))
+	l, err := s.flows.finish(m, r.RedirectURI, r.ClientNonce, r.State, now)
+	if err != nil {
+		return nil, s.failed(m, err)
 	}
-	all, err := s.Providers.Complete(ctx, m.Config, b.Login, r.Code, r.Iss, now)
+	all, err := s.Providers.Complete(ctx, m.Config, l, r.Code, r.Iss, now)
 	if err != nil {
 		return nil, s.failed(m, fmt.Errorf("unable to complete the login: %w", err))
 	}
@@ -187,11 +178,4 @@ func hashToken(t *api.ACLToken) []byte {
 	shown := *t
 	shown.SecretID = ""
 	return hash(&shown)
-}
-
-// random returns 256 random bits as text.
-func random() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
 }

@@ -47,14 +47,14 @@ type Config struct {
 // Service implements the RPC methods of logins.
 type Service struct {
 	Config
-	slots   *keyed.Slots
-	pending pending
+	slots *keyed.Slots
+	flows *flows
 }
 
 // New makes the service.
 func New(c Config) *Service {
 	c.MinTTL, c.MaxTTL = cmp.Or(c.MinTTL, defaultMinTTL), cmp.Or(c.MaxTTL, defaultMaxTTL)
-	return &Service{Config: c, slots: keyed.NewSlots(methodLogins, allLogins), pending: pending{by: map[string]begun{}}}
+	return &Service{Config: c, slots: keyed.NewSlots(methodLogins, allLogins), flows: newFlows()}
 }
 
 // Handlers binds the RPC methods of the service.

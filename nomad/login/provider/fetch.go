@@ -44,6 +44,9 @@ func newClient(pem []string, timeout time.Duration) (*http.Client, error) {
 		t.TLSClientConfig.RootCAs = pool
 	}
 	return &http.Client{Transport: bounded{t}, Timeout: timeout, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if via[0].Method != http.MethodGet {
+			return errors.New("refused a redirect of a request with secrets")
+		}
 		if len(via) >= redirectsMax {
 			return fmt.Errorf("stopped after %d redirects", redirectsMax)
 		}

@@ -31,6 +31,9 @@ func (p *Providers) AuthURL(ctx context.Context, c *api.ACLAuthConfig, l Login) 
 	if err != nil {
 		return "", err
 	}
+	if err := checkURL("authorization_endpoint of the provider", d.Endpoint().AuthURL); err != nil {
+		return "", fault.Wrap(fault.Unavailable, err)
+	}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(l.Nonce)}
 	if c.OIDCEnablePKCE {
 		options = append(options, oauth2.S256ChallengeOption(l.Verifier))

@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -103,6 +105,37 @@ func TestStolenResponsesAreRefused(t *testing.T) {
 	wrong.OIDCClientSecret = "a wrong one"
 	if _, err := complete(t, v, p, &wrong, nil); !errors.Is(err, fault.Unauthenticated) || strings.Contains(err.Error(), "wrong one") {
 		t.Errorf("a wrong client secret: %v", err)
+	}
+}
+
+// A provider whose token endpoint sends the client elsewhere does not get its secret there.
+func TestSecretsAreNotSentOn(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	v := provider.New(nil)
+	c := oidcConfig(p)
+	c.OIDCClientSecret = ""
+	asked := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	t.Cleanup(other.Close)
+	_, err := complete(t, v, p, c, func(url.Values, *provider.Login) {
+		p.Misbehave(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https"+other.URL[4:], http.StatusTemporaryRedirect)
+		})
+	})
+	if err == nil || asked || !strings.Contains(err.Error(), "refused a redirect") {
+		t.Errorf("the other host was asked: %v; %v", asked, err)
+	}
+}
+
+func TestPagesOfProvidersAreOnTheWeb(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	p.Misbehave(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"issuer":"` + p.URL + `","jwks_uri":"` + p.URL + `/keys","authorization_endpoint":"javascript:alert(1)"}`))
+	})
+	if to, err := provider.New(nil).AuthURL(t.Context(), oidcConfig(p), login); err == nil {
+		t.Errorf("users are sent to %s", to)
 	}
 }
 
