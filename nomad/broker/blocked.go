@@ -109,8 +109,12 @@ func needsOf(e *api.Evaluation) []string {
 	return append(slices.Clip(e.MissingNonNodeResources), QuotaResource(e.QuotaLimitReached))
 }
 
-// quotaOnly reports whether the evaluation waits for its quota and not for nodes: no node was full.
+// quotaOnly reports whether the evaluation waits for its quota and not for nodes: no node was full, and its plans were not
+// refused.
 func quotaOnly(e *api.Evaluation) bool {
+	if e.TriggeredBy == api.TriggerMaxPlans {
+		return false
+	}
 	for _, m := range e.FailedTGAllocs {
 		if m == nil || len(m.QuotaExhausted) == 0 || m.NodesExhausted > 0 {
 			return false

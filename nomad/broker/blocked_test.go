@@ -145,7 +145,9 @@ func TestQuotaWakesAndNodesDoNot(t *testing.T) {
 	}
 	b.Block(blocked("quota", "a", 5, limited(0)))
 	b.Block(blocked("both", "b", 5, limited(1)))
-	if got := ids(b.NodeFreed("n1", "c", 6)); len(got) != 1 || !got["both"] {
+	refused := limited(0)
+	b.Block(blocked("refused", "r", 5, func(e *api.Evaluation) { refused(e); e.TriggeredBy = api.TriggerMaxPlans }))
+	if got := ids(b.NodeFreed("n1", "c", 6)); len(got) != 2 || !got["both"] || !got["refused"] {
 		t.Fatalf("a node woke %v", got)
 	}
 	if got := ids(b.NeedMet(broker.QuotaResource("other"), 7)); len(got) != 0 {
