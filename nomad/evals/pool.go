@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 )
 
 const (
@@ -44,6 +45,8 @@ type worker struct {
 	started time.Time
 	// memory caches the worker's rankings of the nodes of the fleet.
 	memory scheduler.RankingCache
+	// quotas caches what quotas use.
+	quotas quota.Cache
 
 	mu   sync.Mutex
 	what string

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -165,9 +166,10 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	}
 	w.is("Scheduling")
 	e, now := t.eval, time.Now()
+	w.quotas.At(tx.Line(), tx.TableIndex(state.TableAllocs, state.TableNamespaces, state.TableQuotas))
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
-		Contended: t.crowded, OppositeAlgorithm: t.apart, Rankings: &w.memory,
+		Contended: t.crowded, OppositeAlgorithm: t.apart, Rankings: &w.memory, Quotas: &w.quotas,
 	}, tx)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())
@@ -201,7 +203,7 @@ func (w *worker) schedule(in scheduler.Input, tx *state.Txn) (o *scheduler.Outpu
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			w.memory = scheduler.RankingCache{}
+			w.memory, w.quotas = scheduler.RankingCache{}, quota.Cache{}
 			w.Log.Error("the scheduler panicked", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace, "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("the scheduler panicked: %v", r)
 		}

@@ -68,7 +68,7 @@ func newRun(in Input) *run {
 		r.allocs[a.TaskGroup] = append(r.allocs[a.TaskGroup], a)
 	}
 	r.configure()
-	r.quota = quota.Open(in.View, in.Eval.Namespace)
+	r.quota = in.Quotas.Open(in.View, in.Eval.Namespace)
 	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, r.gone)
 	r.out = &Output{
 		Plan: &api.Plan{

@@ -48,6 +48,8 @@ type Input struct {
 	OppositeAlgorithm bool
 	// Rankings caches node rankings for the next evaluation; nil caches nothing.
 	Rankings *RankingCache
+	// Quotas caches what quotas use for the next evaluation; nil caches nothing.
+	Quotas *quota.Cache
 }
 
 // Output is the result of an evaluation.
