@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
 // Limits of a configuration.
@@ -32,7 +33,7 @@ func (p *Providers) Check(kind string, c *api.ACLAuthConfig) error {
 		}
 	}
 	for _, ca := range append(one(c.JWKSCACert), c.DiscoveryCaPem...) {
-		_, err := certPool([]string{ca})
+		_, err := fetch.CertPool([]string{ca})
 		errs = append(errs, err)
 	}
 	switch kind {

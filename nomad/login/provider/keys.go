@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
 // Limits of keys.
@@ -102,13 +103,13 @@ func (f fixedKeys) keys(_ context.Context, _ string, alg jose.SignatureAlgorithm
 }
 
 // remoteKeys are the keys of a JWKS URL.
-type remoteKeys struct{ kept[[]jose.JSONWebKey] }
+type remoteKeys struct{ fetch.Kept[[]jose.JSONWebKey] }
 
 func newRemoteKeys(client *http.Client, url string) *remoteKeys {
 	r := &remoteKeys{}
-	r.what, r.timeout = "fetch the key set", client.Timeout
-	r.fetch = func(ctx context.Context) ([]jose.JSONWebKey, error) {
-		body, err := get(ctx, client, url)
+	r.What, r.Timeout = "fetch the key set", client.Timeout
+	r.Fetch = func(ctx context.Context) ([]jose.JSONWebKey, error) {
+		body, err := fetch.Get(ctx, client, url)
 		if err != nil {
 			return nil, err
 		}
@@ -148,6 +149,6 @@ func (r *remoteKeys) keys(ctx context.Context, kid string, alg jose.SignatureAlg
 		}
 		return out
 	}
-	all, err := r.get(ctx, func(v []jose.JSONWebKey) bool { return len(fitting(v)) > 0 })
+	all, err := r.Get(ctx, func(v []jose.JSONWebKey) bool { return len(fitting(v)) > 0 })
 	return fitting(all), err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
 // codeBytes is how many bytes of the error code of a provider are shown.
@@ -111,7 +112,7 @@ func (p *Providers) Complete(ctx context.Context, c *api.ACLAuthConfig, l Login,
 func exchangeError(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {
-		return fault.New(fault.Unavailable, "exchange the code at the provider: %w", short(err))
+		return fault.New(fault.Unavailable, "exchange the code at the provider: %w", fetch.Short(err))
 	}
 	code := refused.ErrorCode
 	if len(code) > codeBytes {
@@ -131,7 +132,7 @@ var tokenClaims = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "nonce", "a
 func (d *discovered) addUserInfo(ctx context.Context, all map[string]any, tokens *oauth2.Token) error {
 	info, err := d.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 	if err != nil {
-		return fault.New(fault.Unavailable, "fetch the user info: %w", short(err))
+		return fault.New(fault.Unavailable, "fetch the user info: %w", fetch.Short(err))
 	}
 	if subject, _ := all["sub"].(string); subject == "" || info.Subject != subject {
 		return fault.New(fault.Unauthenticated, "the user info is of another subject than the ID token")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
 // sourcesMax limits how many providers are kept.
@@ -33,7 +34,7 @@ type source struct {
 	used   time.Time
 	// keys is the key set of a JWKS URL, discovered the document of an issuer.
 	keys       *remoteKeys
-	discovered *kept[*discovered]
+	discovered *fetch.Kept[*discovered]
 }
 
 // discovered is what an issuer publishes.
@@ -48,7 +49,7 @@ type discovered struct {
 
 // New returns an empty set of providers.
 func New(clusterKey func() (*Key, error)) *Providers {
-	return &Providers{ClusterKey: clusterKey, Timeout: fetchTimeout, sources: map[string]*source{}}
+	return &Providers{ClusterKey: clusterKey, Timeout: fetch.Timeout, sources: map[string]*source{}}
 }
 
 // source returns the provider of a URL, and drops the one that was not used for the longest time when there are too many.
@@ -58,7 +59,7 @@ func (p *Providers) source(kind, url string, pem []string, begin func(*source)) 
 	defer p.mu.Unlock()
 	s := p.sources[key]
 	if s == nil {
-		client, err := newClient(pem, p.Timeout)
+		client, err := fetch.NewClient(pem, p.Timeout)
 		if err != nil {
 			return nil, err
 		}
@@ -87,14 +88,14 @@ func (p *Providers) evict() {
 // issuer returns the discovery document of the method's provider.
 func (p *Providers) issuer(ctx context.Context, c *api.ACLAuthConfig) (*discovered, *http.Client, error) {
 	s, err := p.source("oidc", c.OIDCDiscoveryURL, c.DiscoveryCaPem, func(s *source) {
-		s.discovered = &kept[*discovered]{what: "discover the OIDC provider", timeout: p.Timeout, fetch: func(ctx context.Context) (*discovered, error) {
+		s.discovered = &fetch.Kept[*discovered]{What: "discover the OIDC provider", Timeout: p.Timeout, Fetch: func(ctx context.Context) (*discovered, error) {
 			return discover(ctx, s.client, c.OIDCDiscoveryURL)
 		}}
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := s.discovered.get(ctx, func(*discovered) bool { return true })
+	d, err := s.discovered.Get(ctx, func(*discovered) bool { return true })
 	if err == nil && d == nil {
 		err = fault.New(fault.Unavailable, "the OIDC provider is not discovered yet; retry later")
 	}

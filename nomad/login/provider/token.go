@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
 // TokenBytes limits the size of a token.
@@ -86,7 +87,7 @@ func verifySignature(ctx context.Context, token string, algs []jose.SignatureAlg
 	}
 	parsed, err := jose.ParseSignedCompact(token, algs)
 	if err != nil {
-		return nil, unverified(short(err))
+		return nil, unverified(fetch.Short(err))
 	}
 	header := parsed.Signatures[0].Protected
 	keys, err := set.keys(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))

@@ -1,4 +1,4 @@
-package provider
+package fetch
 
 import (
 	"context"
@@ -19,8 +19,9 @@ import (
 
 // Limits of what is fetched from a provider.
 const (
-	replyBytes   = 1 << 20
-	fetchTimeout = 10 * time.Second
+	replyBytes = 1 << 20
+	// Timeout is how long a fetch may take by default.
+	Timeout = 10 * time.Second
 	// keepFor is how long fetched keys and discovery documents are used.
 	keepFor = time.Hour
 	// refetchAfter is the least time between two fetches of the same thing.
@@ -29,15 +30,15 @@ const (
 	errorBytes   = 200
 )
 
-// newClient makes a client that trusts the given PEM certificates, or those of the host when there are none. Its replies end
+// NewClient makes a client that trusts the given PEM certificates, or those of the host when there are none. Its replies end
 // with an error after replyBytes, and its requests after timeout.
-func newClient(pem []string, timeout time.Duration) (*http.Client, error) {
+func NewClient(pem []string, timeout time.Duration) (*http.Client, error) {
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if len(pem) > 0 {
-		pool, err := certPool(pem)
+		pool, err := CertPool(pem)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +58,8 @@ func newClient(pem []string, timeout time.Duration) (*http.Client, error) {
 	}}, nil
 }
 
-func certPool(pem []string) (*x509.CertPool, error) {
+// CertPool reads certificates in PEM.
+func CertPool(pem []string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, p := range pem {
 		if !pool.AppendCertsFromPEM([]byte(p)) {
@@ -92,8 +94,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get fetches a document.
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+// Get fetches a document.
+func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -113,8 +115,8 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return body, nil
 }
 
-// short cuts the text of an error, which may contain the reply of a provider.
-func short(err error) error {
+// Short cuts the text of an error, which may contain the reply of a provider.
+func Short(err error) error {
 	text := strings.ToValidUTF8(err.Error(), "?")
 	if len(text) <= errorBytes {
 		return err
@@ -122,11 +124,14 @@ func short(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:errorBytes], "") + "...")
 }
 
-// kept is something that is fetched from a provider and used for a while.
-type kept[V any] struct {
-	what    string
-	timeout time.Duration
-	fetch   func(context.Context) (V, error)
+// Kept is something that is fetched from a provider and used for a while.
+type Kept[V any] struct {
+	// What is what a fetch does, for errors.
+	What string
+	// Timeout limits one fetch.
+	Timeout time.Duration
+	// Fetch fetches the value.
+	Fetch func(context.Context) (V, error)
 
 	flight singleflight.Group
 	mu     sync.Mutex
@@ -137,8 +142,8 @@ type kept[V any] struct {
 	fetched, tried time.Time
 }
 
-// get returns the value, fetched again when it is old or when it does not fit. It may return a value that does not fit.
-func (k *kept[V]) get(ctx context.Context, fits func(V) bool) (V, error) {
+// Get returns the value, fetched again when it is old or when it does not fit. It may return a value that does not fit.
+func (k *Kept[V]) Get(ctx context.Context, fits func(V) bool) (V, error) {
 	if v, err, done := k.now(fits); done {
 		return v, err
 	}
@@ -147,14 +152,14 @@ func (k *kept[V]) get(ctx context.Context, fits func(V) bool) (V, error) {
 			return nil, nil // another caller fetched it just before
 		}
 		// The fetch serves all callers that wait, so it does not end with the first of them.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.timeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 		defer cancel()
-		v, err := k.fetch(ctx)
+		v, err := k.Fetch(ctx)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.tried, k.err = time.Now(), nil
 		if err != nil {
-			k.err = fault.New(fault.Unavailable, "%s: %w", k.what, short(err))
+			k.err = fault.New(fault.Unavailable, "%s: %w", k.What, Short(err))
 			return nil, nil
 		}
 		k.value, k.have, k.fetched = v, true, k.tried
@@ -164,7 +169,7 @@ func (k *kept[V]) get(ctx context.Context, fits func(V) bool) (V, error) {
 	case <-wait:
 	case <-ctx.Done():
 		var none V
-		return none, fault.New(fault.Timeout, "%s: %w", k.what, ctx.Err())
+		return none, fault.New(fault.Timeout, "%s: %w", k.What, ctx.Err())
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,10 +179,10 @@ func (k *kept[V]) get(ctx context.Context, fits func(V) bool) (V, error) {
 	return k.value, nil
 }
 
-func (k *kept[V]) young() bool { return k.have && time.Since(k.fetched) < keepFor }
+func (k *Kept[V]) young() bool { return k.have && time.Since(k.fetched) < keepFor }
 
 // now returns the value when no fetch is needed, or not allowed yet.
-func (k *kept[V]) now(fits func(V) bool) (v V, err error, done bool) {
+func (k *Kept[V]) now(fits func(V) bool) (v V, err error, done bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch recent := !k.tried.IsZero() && time.Since(k.tried) < refetchAfter; {
