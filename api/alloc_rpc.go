@@ -47,22 +47,6 @@ type AllocRequest struct {
 	QueryOptions
 }
 
-// Located returns a copy with what is needed to find an allocation and its tasks.
-func (a *Allocation) Located() *Allocation {
-	short := &Allocation{
-		ID: a.ID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName, JobID: a.JobID, TaskGroup: a.TaskGroup,
-		DesiredStatus: a.DesiredStatus, ClientStatus: a.ClientStatus, CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
-	}
-	if g := a.Group(); g != nil {
-		named := &TaskGroup{Name: g.Name}
-		for _, t := range g.Tasks {
-			named.Tasks = append(named.Tasks, &Task{Name: t.Name})
-		}
-		short.Job = &Job{ID: a.JobID, Namespace: a.Namespace, TaskGroups: []*TaskGroup{named}}
-	}
-	return short
-}
-
 // AllocGetResponse holds one allocation with its job; nil when it does not exist.
 type AllocGetResponse struct {
 	Alloc *Allocation `msg:",omitempty"`

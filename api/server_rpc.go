@@ -82,6 +82,7 @@ type SnapshotRestoreResponse struct {
 // ServerJoinRequest lists gossip addresses to join.
 type ServerJoinRequest struct {
 	Addresses []string `msg:",omitempty"`
+	WriteRequest
 }
 
 // ServerJoinResponse counts the servers that were joined.
@@ -94,6 +95,7 @@ type ServerJoinResponse struct {
 type ServerForceLeaveRequest struct {
 	Name  string `msg:",omitempty"`
 	Prune bool   `msg:",omitempty"`
+	WriteRequest
 }
 
 // KeyringOp is an operation on the gossip key ring.
@@ -111,6 +113,7 @@ const (
 type KeyringRequest struct {
 	Op  KeyringOp `msg:",omitempty"`
 	Key string    `msg:",omitempty"`
+	WriteRequest
 }
 
 // RegionListResponse lists the known regions by name.

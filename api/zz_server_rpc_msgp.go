@@ -395,11 +395,11 @@ func (z KeyringOp) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z KeyringRequest) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *KeyringRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Op == "" {
 		zb0001Len--
@@ -423,6 +423,13 @@ func (z KeyringRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Key"
 			o = append(o, 0xa3, 0x4b, 0x65, 0x79)
 			o = msgp.AppendString(o, z.Key)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
 		}
 	}
 	return
@@ -466,6 +473,12 @@ func (z *KeyringRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Key")
 				return
 			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -479,8 +492,8 @@ func (z *KeyringRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z KeyringRequest) Msgsize() (s int) {
-	s = 1 + 3 + msgp.StringPrefixSize + len(string(z.Op)) + 4 + msgp.StringPrefixSize + len(z.Key)
+func (z *KeyringRequest) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(string(z.Op)) + 4 + msgp.StringPrefixSize + len(z.Key) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1016,11 +1029,11 @@ func (z *RegionListResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z ServerForceLeaveRequest) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *ServerForceLeaveRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Name == "" {
 		zb0001Len--
@@ -1044,6 +1057,13 @@ func (z ServerForceLeaveRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Prune"
 			o = append(o, 0xa5, 0x50, 0x72, 0x75, 0x6e, 0x65)
 			o = msgp.AppendBool(o, z.Prune)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
 		}
 	}
 	return
@@ -1083,6 +1103,12 @@ func (z *ServerForceLeaveRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 				err = msgp.WrapError(err, "Prune")
 				return
 			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1096,8 +1122,8 @@ func (z *ServerForceLeaveRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z ServerForceLeaveRequest) Msgsize() (s int) {
-	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 6 + msgp.BoolSize
+func (z *ServerForceLeaveRequest) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1196,8 +1222,8 @@ func (z *ServerHealthResponse) Msgsize() (s int) {
 func (z *ServerJoinRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(1)
-	var zb0001Mask uint8 /* 1 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.Addresses == nil {
 		zb0001Len--
@@ -1205,12 +1231,23 @@ func (z *ServerJoinRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-	if (zb0001Mask & 0x1) == 0 { // if not omitted
-		// string "Addresses"
-		o = append(o, 0xa9, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73, 0x65, 0x73)
-		o = msgp.AppendArrayHeader(o, uint32(len(z.Addresses)))
-		for za0001 := range z.Addresses {
-			o = msgp.AppendString(o, z.Addresses[za0001])
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Addresses"
+			o = append(o, 0xa9, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Addresses)))
+			for za0001 := range z.Addresses {
+				o = msgp.AppendString(o, z.Addresses[za0001])
+			}
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
 		}
 	}
 	return
@@ -1261,6 +1298,12 @@ func (z *ServerJoinRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1279,6 +1322,7 @@ func (z *ServerJoinRequest) Msgsize() (s int) {
 	for za0001 := range z.Addresses {
 		s += msgp.StringPrefixSize + len(z.Addresses[za0001])
 	}
+	s += 13 + z.WriteRequest.Msgsize()
 	return
 }
 

@@ -68,7 +68,7 @@ func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetRe
 		case access.Of(ctx).Rights.Allows(readJob, a.Namespace):
 			out.Alloc = a
 		case r.Locate:
-			out.Alloc = a.Located()
+			out.Alloc = located(a)
 		default:
 			return access.ErrDenied
 		}
@@ -165,4 +165,20 @@ func clientHalf(a *api.Allocation, node string) *api.Allocation {
 		ID: a.ID, NodeID: node, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
 		TaskStates: a.TaskStates, DeploymentID: a.DeploymentID, DeploymentStatus: a.DeploymentStatus, NetworkStatus: a.NetworkStatus,
 	}
+}
+
+// located returns a copy with what is needed to find an allocation and its tasks.
+func located(a *api.Allocation) *api.Allocation {
+	short := &api.Allocation{
+		ID: a.ID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName, JobID: a.JobID, TaskGroup: a.TaskGroup,
+		DesiredStatus: a.DesiredStatus, ClientStatus: a.ClientStatus, CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
+	}
+	if g := a.Group(); g != nil {
+		named := &api.TaskGroup{Name: g.Name}
+		for _, t := range g.Tasks {
+			named.Tasks = append(named.Tasks, &api.Task{Name: t.Name})
+		}
+		short.Job = &api.Job{ID: a.JobID, Namespace: a.Namespace, TaskGroups: []*api.TaskGroup{named}}
+	}
+	return short
 }

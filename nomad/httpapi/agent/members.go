@@ -28,7 +28,7 @@ func agentJoin(c *endpoint.Call) (any, error) {
 	if len(addresses) == 0 {
 		return nil, fault.New(fault.Invalid, "missing address to join")
 	}
-	out, err := wire.StatusJoin.Call(c.Context(), c.Servers, &api.ServerJoinRequest{Addresses: addresses})
+	out, err := wire.StatusJoin.Call(c.Context(), c.Servers, &api.ServerJoinRequest{Addresses: addresses, WriteRequest: own(c)})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func agentForceLeave(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "invalid prune value: %w", err)
 	}
-	_, err = wire.StatusForceLeave.Call(c.Context(), c.Servers, &api.ServerForceLeaveRequest{Name: name, Prune: prune})
+	_, err = wire.StatusForceLeave.Call(c.Context(), c.Servers, &api.ServerForceLeaveRequest{Name: name, Prune: prune, WriteRequest: own(c)})
 	if errors.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -72,6 +72,11 @@ func keyring(op api.KeyringOp) endpoint.Func {
 				return nil, err
 			}
 		}
-		return wire.StatusKeyring.Call(c.Context(), c.Servers, &api.KeyringRequest{Op: op, Key: body.Key})
+		return wire.StatusKeyring.Call(c.Context(), c.Servers, &api.KeyringRequest{Op: op, Key: body.Key, WriteRequest: own(c)})
 	}
+}
+
+// own are the options of a write to the server that is asked: gossip spans regions.
+func own(c *endpoint.Call) api.WriteRequest {
+	return api.WriteRequest{SecretID: c.Query.AuthToken}
 }

@@ -19,8 +19,8 @@ var nodeRoutes = []endpoint.Route{
 	{Method: "PUT", Pattern: "/v1/node/:id/purge", Serve: nodePurge},
 	{Method: "PUT", Pattern: "/v1/node/:id/eligibility", Serve: nodeEligibility},
 	{Method: "PUT", Pattern: "/v1/node/:id/drain", Serve: nodeDrain},
-	{Method: "GET", Pattern: "/v1/client/stats", Serve: clientStats},
-	{Method: "*", Pattern: "/v1/client/gc", Serve: clientGC},
+	{Method: "GET", Pattern: "/v1/client/stats", Serve: clientStats, Right: api.Right{On: api.OnNode, Any: []string{"read"}}},
+	{Method: "*", Pattern: "/v1/client/gc", Serve: clientGC, Right: api.Right{On: api.OnNode, Any: []string{"write"}}},
 }
 
 func nodeList(c *endpoint.Call) (any, error) {
