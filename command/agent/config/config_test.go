@@ -97,23 +97,6 @@ func TestBlocksOfNeighbouringSystemsLoadWithAWarning(t *testing.T) {
 	}
 }
 
-// An agent that starts although its file asks for access control would be open to everybody.
-func TestAccessControlThatThisVersionLacksIsRefused(t *testing.T) {
-	for body, refused := range map[string]bool{
-		"acl {\n  enabled = true\n  token_ttl = \"30s\"\n}": true,
-		`{"acl": {"enabled": true}}`:                        true,
-		"acl {\n  enabled = false\n}":                       false,
-		"acl {\n  token_ttl = \"30s\"\n}":                   false,
-	} {
-		c := config.Default()
-		c.DataDir, c.Server.Enabled = "/data", true
-		decode(t, c, body)
-		if err := c.Validate(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "acl.enabled") {
-			t.Errorf("%s: %v", body, err)
-		}
-	}
-}
-
 func TestLifetimesOfTokensAreChecked(t *testing.T) {
 	for body, want := range map[string]string{
 		`token_min_expiration_ttl = "48h"`:  "acl.token_min_expiration_ttl 48h0m0s is above token_max_expiration_ttl 24h0m0s",

@@ -29,8 +29,6 @@ func (c *Config) Validate() error {
 	}
 	wrong(!c.Server.Enabled && !c.Client.Enabled,
 		"neither server nor client is enabled: set server { enabled = true } or client { enabled = true }, or use -dev")
-	wrong(c.ACL.Enabled, "acl.enabled: this version has no access control, and an agent that starts is open to everybody who reaches it: "+
-		"set it to false to start all the same")
 	wrong(strings.ContainsRune(c.Region, 0) || c.Region == "", "region %q is not valid", c.Region)
 	wrong(strings.ContainsAny(c.Datacenter, "\x00*") || c.Datacenter == "", "datacenter %q is not valid", c.Datacenter)
 	wrong(c.DataDir == "" && !c.Dev, "data_dir is required: name an absolute directory that survives restarts")
