@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The demo: one agent, the embedded CSI driver, a volume, and two jobs that share it.
-# Usage: docs/demo/run.sh path/to/nomad   (KEEP=1 leaves the agent running)
+# Usage: docs/demo/run.sh path/to/nomad   (KEEP=1 leaves the agent running, ACL=1 enables access control: the jobs are then
+# run with a token that permits just that)
 set -euo pipefail
 
 NOMAD=$(readlink -f "${1:-bin/nomad}")
 JOBS=$(cd "$(dirname "$0")" && pwd)
 WORK=$(mktemp -d /tmp/nomad-demo.XXXXXX)
 export NOMAD_ADDR=http://127.0.0.1:${PORT:-14646}
-agent=
+agent= management=
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { echo "demo: $*" >&2; tail -n 20 "$WORK/agent.log" >&2 || true; exit 1; }
@@ -30,7 +31,11 @@ start_agent() {
 	wait_for 15 "a ready node" ready
 }
 api() { "$NOMAD" operator api "$1"; }
-ready() { "$NOMAD" node status 2>/dev/null | grep -q 'ready$'; }
+# admin COMMAND...: runs a command with the management token.
+admin() { NOMAD_TOKEN=$management "$NOMAD" "$@"; }
+ready() { { [ -z "${ACL:-}" ] || [ -n "$management" ] || bootstrap; } && admin node status 2>/dev/null | grep -q 'ready$'; }
+bootstrap() { management=$("$NOMAD" acl bootstrap -json 2>/dev/null | secret) && [ -n "$management" ]; }
+secret() { grep -o '"SecretID": *"[^"]*"' | cut -d'"' -f4; }
 running() { "$NOMAD" alloc status "$1" | grep -Eq 'Client Status +[= ]*running'; }
 healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -Eq 'Nodes Healthy +[= ]*1'; }
 alloc_of() { "$NOMAD" job status -json "$1" | grep -o '"ID": *"[0-9a-f-]\{36\}"' | head -1 | grep -o '[0-9a-f-]\{36\}'; }
@@ -42,13 +47,13 @@ mounts() { grep -c "$WORK" /proc/self/mountinfo || true; }
 finish() {
 	code=$?
 	if [ -n "${KEEP:-}" ] && [ $code = 0 ]; then
-		say "the agent stays: export NOMAD_ADDR=$NOMAD_ADDR   (pid $agent, data in $WORK)"
+		say "the agent stays: export NOMAD_ADDR=$NOMAD_ADDR${management:+ NOMAD_TOKEN=$management}   (pid $agent, data in $WORK)"
 		return
 	fi
-	for job in demo-writer demo-reader hostpath; do "$NOMAD" job stop -purge -detach "$job" >/dev/null 2>&1 || true; done
+	for job in demo-writer demo-reader hostpath; do admin job stop -purge -detach "$job" >/dev/null 2>&1 || true; done
 	if [ -n "$agent" ]; then
 		end=$((SECONDS + 10))
-		while api /v1/jobs 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
+		while admin operator api /v1/jobs 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
 		kill "$agent" 2>/dev/null || true
 		wait "$agent" 2>/dev/null || true
 	fi
@@ -74,6 +79,9 @@ server {
 client {
   enabled = true
 }
+${ACL:+acl {
+  enabled = true
+\}}
 plugin "raw_exec" {
   config { enabled = true }
 }
@@ -84,16 +92,24 @@ began=$(millis)
 start_agent
 echo "node ready after $(($(millis) - began)) ms, agent pid $agent"
 
+if [ -n "${ACL:-}" ]; then
+	say "the management token gives the team a token that runs jobs with volumes and reads their output"
+	admin acl policy apply team "$JOBS/team.policy.hcl"
+	NOMAD_TOKEN=$(admin acl token create -name team -type client -policy team -json | secret)
+	export NOMAD_TOKEN
+	"$NOMAD" acl token self | sed "s/$NOMAD_TOKEN/<secret>/"
+fi
+
 say "run the embedded CSI driver as a job"
 sed "s|NOMAD_BINARY|$NOMAD|; s|STATE_DIR|$WORK/hostpath|" "$JOBS/hostpath.nomad.hcl" >"$WORK/hostpath.nomad.hcl"
 began=$(millis)
-"$NOMAD" job run -detach "$WORK/hostpath.nomad.hcl"
+admin job run -detach "$WORK/hostpath.nomad.hcl"
 wait_for 20 "a healthy plugin" healthy
 echo "plugin healthy after $(($(millis) - began)) ms"
 "$NOMAD" plugin status hostpath
 
 say "create a volume"
-"$NOMAD" volume create "$JOBS/volume.hcl"
+admin volume create "$JOBS/volume.hcl"
 
 say "run a job that writes to it"
 "$NOMAD" job run "$JOBS/writer.nomad.hcl"
@@ -136,12 +152,18 @@ reader=$(alloc_of demo-reader)
 wait_for 10 "the reader's output" bash -c "'$NOMAD' alloc logs '$reader' reader | grep -q greeting"
 "$NOMAD" alloc logs "$reader" reader | head -5
 
+if [ -n "${ACL:-}" ]; then
+	say "the token of the team may not delete the volume"
+	! "$NOMAD" volume delete demo 2>&1 || fail "the volume was deleted"
+	! "$NOMAD" acl explain csi-write-volume || fail "csi-write-volume is allowed"
+fi
+
 say "clean up"
 "$NOMAD" job stop -purge -detach demo-reader >/dev/null
 "$NOMAD" job stop -purge -detach demo-writer >/dev/null
 wait_for 20 "the claims to be free" unclaimed
 if [ -z "${KEEP:-}" ]; then
-	"$NOMAD" volume delete demo
-	"$NOMAD" job stop -purge -detach hostpath >/dev/null
+	admin volume delete demo
+	admin job stop -purge -detach hostpath >/dev/null
 	wait_for 20 "the mounts to go" bash -c "! grep -q '$WORK/data/client/csi/.*/[0-9a-f]' /proc/self/mountinfo"
 fi
