@@ -1,7 +1,7 @@
-// Package logfile writes the log of the agent to a file that is renamed when it is large or old.
+// Package logfile writes a log, that of the agent or that of audits, to a file that is renamed when it is large or old.
 //
 // Invariants:
-//   - A line is not split between files.
+//   - A line is not split between files, and a file contains whole lines only: a part of one is removed.
 //   - When the file cannot be renamed or created, writing continues in the old one: rotation loses no line.
 //
 // Lumberjack would not do: its limit is in megabytes, it cannot keep zero archives or rotate by age, and it drops the line
@@ -9,6 +9,7 @@
 package logfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -33,41 +35,75 @@ type Config struct {
 	AgeMax time.Duration
 	// ArchivesMax is the number of renamed files to keep: 0 keeps all, a negative number none.
 	ArchivesMax int
+	// Mode is that of the file, also of one that exists; 0 is 0600 for a file that is created.
+	Mode fs.FileMode
 }
 
 // File is the log. Its methods may be called concurrently.
 type File struct {
 	conf Config
 
-	mu     sync.Mutex
-	file   *os.File
-	bytes  int64
-	opened time.Time
+	mu      sync.Mutex
+	file    *os.File // nil until it is opened
+	regular bool     // not a device or a pipe
+	bytes   int64
+	opened  time.Time
+	lines   uint64 // written
+
+	syncing sync.Mutex
+	synced  uint64 // how many lines are on the disk
 }
 
-// Open opens the file for appending, or creates it, readable by its owner only.
+// Open opens the file for appending, or creates it.
 func Open(c Config) (*File, error) {
-	if strings.HasSuffix(c.Path, "/") {
-		c.Path += Default
-	}
-	f := &File{conf: c}
-	if err := f.open(); err != nil {
+	f := New(c)
+	if err := f.Reopen(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
+// New makes a log whose file is opened by the first write.
+func New(c Config) *File {
+	if strings.HasSuffix(c.Path, "/") {
+		c.Path += Default
+	}
+	return &File{conf: c}
+}
+
+// Reopen opens the file by its name again, after another program renamed it. After an error the old one stays.
+func (f *File) Reopen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.file
+	if was != nil {
+		if err := syncFile(was); err != nil {
+			return fmt.Errorf("sync log file: %w", err)
+		}
+	}
+	if err := f.open(); err != nil {
+		return err
+	}
+	if was != nil {
+		_ = was.Close()
+	}
+	return nil
+}
+
 func (f *File) open() error {
-	file, err := os.OpenFile(f.conf.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(f.conf.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, cmp.Or(f.conf.Mode, 0o600))
 	if err != nil {
 		return fmt.Errorf("open log file: %w", err)
 	}
 	info, err := file.Stat()
+	if err == nil && f.conf.Mode != 0 && info.Mode().IsRegular() && info.Mode().Perm() != f.conf.Mode {
+		err = file.Chmod(f.conf.Mode)
+	}
 	if err != nil {
 		_ = file.Close()
-		return fmt.Errorf("stat log file: %w", err)
+		return fmt.Errorf("mode of log file: %w", err)
 	}
-	f.file, f.bytes, f.opened = file, info.Size(), time.Now()
+	f.file, f.regular, f.bytes, f.opened = file, info.Mode().IsRegular(), info.Size(), time.Now()
 	return nil
 }
 
@@ -75,25 +111,70 @@ func (f *File) open() error {
 func (f *File) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.file == nil {
+		if err := f.open(); err != nil {
+			return 0, err
+		}
+	}
 	if f.due(len(line)) {
 		f.rotate()
 	}
 	n, err := f.file.Write(line)
+	if err != nil && n > 0 {
+		if info, statErr := f.file.Stat(); statErr == nil && f.file.Truncate(info.Size()-int64(n)) == nil {
+			n = 0
+		}
+	}
 	f.bytes += int64(n)
+	if err == nil {
+		f.lines++
+	}
 	return n, err
+}
+
+// Sync returns when all lines that were written before the call are on the disk. Concurrent calls share the work.
+func (f *File) Sync() error {
+	f.mu.Lock()
+	want := f.lines
+	f.mu.Unlock()
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	if f.synced >= want {
+		return nil
+	}
+	f.mu.Lock()
+	file, lines := f.file, f.lines
+	f.mu.Unlock()
+	// A rotation syncs the file before it closes it.
+	if err := syncFile(file); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	f.synced = lines
+	return nil
+}
+
+// syncFile syncs a file. Devices and pipes have nothing to sync.
+func syncFile(file *os.File) error {
+	if err := file.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
 }
 
 // due reports whether the file must be rotated before a line of that length is written. An empty file is not rotated.
 func (f *File) due(line int) bool {
 	full := f.conf.BytesMax > 0 && f.bytes+int64(line) > f.conf.BytesMax
 	old := f.conf.AgeMax > 0 && time.Since(f.opened) >= f.conf.AgeMax
-	return f.bytes > 0 && (full || old)
+	return f.regular && f.bytes > 0 && (full || old)
 }
 
 // rotate renames the file and creates a new one. After a failure it is tried again when the next rotation is due.
 func (f *File) rotate() {
 	was := f.file
-	err := os.Rename(f.conf.Path, f.archive(time.Now()))
+	err := syncFile(was)
+	if err == nil {
+		err = os.Rename(f.conf.Path, f.archive(time.Now()))
+	}
 	if (err == nil || errors.Is(err, fs.ErrNotExist)) && f.open() == nil {
 		_ = was.Close()
 		f.prune()
@@ -146,5 +227,8 @@ func isTime(text string) bool {
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.file.Close()
+	if f.file == nil {
+		return nil
+	}
+	return errors.Join(syncFile(f.file), f.file.Close())
 }

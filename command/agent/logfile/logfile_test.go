@@ -1,12 +1,17 @@
 package logfile_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/command/agent/logfile"
 )
@@ -131,4 +136,74 @@ func TestNoLineIsLostWhereAFileCannotBeRenamed(t *testing.T) {
 	})
 	expect(t, dir+".moved", "1\n2\n3\n4\n")
 	expect(t, dir, "5\n", "6\n")
+}
+
+// Another program, such as logrotate, renames the file, and the agent is asked to open it again.
+func TestAFileIsOpenedAgainByItsName(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, logfile.Default)
+	f := logfile.New(logfile.Config{Path: path, Mode: 0o640})
+	if _, err := f.Write([]byte("1\n")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(os.Rename(path, filepath.Join(dir, "nomad-0.log")), f.Reopen()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.Write([]byte("2\n"))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, dir, "1\n", "2\n")
+}
+
+// A disk that is full takes a part of the line.
+func TestAPartOfALineIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, logfile.Config{Path: dir + "/"})
+	limit := func(bytes uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(10)
+	n, err := f.Write([]byte("12345\n"))
+	_, full := f.Write([]byte("6789012345\n"))
+	limit(was.Cur)
+	if n != 6 || err != nil || !errors.Is(full, syscall.EFBIG) {
+		t.Errorf("%d bytes, %v; %v", n, err, full)
+	}
+	if _, err := f.Write([]byte("again\n")); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, "12345\nagain\n")
+}
+
+func TestConcurrentWritersSync(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, logfile.Config{Path: dir + "/", BytesMax: 20})
+	var writers errgroup.Group
+	for range 8 {
+		writers.Go(func() error {
+			for range 20 {
+				_, err := f.Write([]byte("123456789\n"))
+				if err := errors.Join(err, f.Sync()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(texts(t, dir), ""); all != strings.Repeat("123456789\n", 160) {
+		t.Errorf("%d bytes", len(all))
+	}
 }
