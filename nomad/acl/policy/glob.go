@@ -55,8 +55,8 @@ func (p *pattern) key() string {
 	return p.text
 }
 
-// matches reports whether a glob matches a name.
-func matches(glob, name string) bool {
+// Matches reports whether a glob matches a name.
+func Matches(glob, name string) bool {
 	star, retry := -1, 0 // the last star, and where in name the text after it is tried
 	g, n := 0, 0
 	for n < len(name) {
@@ -179,7 +179,7 @@ func (t *table) find(name string) *entry {
 		if best != nil && compare(best, e) < 0 {
 			break
 		}
-		if matches(e.text, name) {
+		if Matches(e.text, name) {
 			return e
 		}
 	}

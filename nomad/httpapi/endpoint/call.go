@@ -38,7 +38,7 @@ const (
 // parseQuery reads the options that every read knows.
 func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
 	q := api.QueryOptions{
-		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: token(r),
+		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: Token(r),
 		Prefix: p.Get("prefix"), Filter: p.Get("filter"), NextToken: p.Get("next_token"),
 		Reverse: p.Get("reverse") == "true",
 	}
@@ -82,8 +82,8 @@ func waitBound(q api.QueryOptions) time.Duration {
 	return d + d/16
 }
 
-// token reads the secret of the caller.
-func token(r *http.Request) string {
+// Token reads the secret of the caller.
+func Token(r *http.Request) string {
 	if t := strings.TrimSpace(r.Header.Get("X-Nomad-Token")); t != "" {
 		return t
 	}

@@ -69,7 +69,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 	}
 	if s.Log.IsDebug() {
-		s.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+		s.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "took", time.Since(start))
 	}
 }
 
