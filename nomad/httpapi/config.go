@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/audit"
 )
 
 // Config configures the HTTP server. Only Servers is required; requests for what is missing return
@@ -41,6 +42,8 @@ type Config struct {
 	Datacenter string
 	// AccessControl is set when tokens decide what a caller may do.
 	AccessControl bool
+	// Audit records requests; without sinks it does not.
+	Audit audit.Config
 	// OtherRegions is set when Servers forward to other regions.
 	OtherRegions bool
 	// Headers are added to every response.

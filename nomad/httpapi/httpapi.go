@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/acl"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/allocs"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/audit"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/deployments"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/evals"
@@ -46,7 +47,7 @@ func New(c Config) http.Handler {
 		panic(err) // constant options
 	}
 	zipped := zip(site)
-	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var all http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for k, v := range c.Headers {
 			w.Header().Set(k, v)
 		}
@@ -60,6 +61,10 @@ func New(c Config) http.Handler {
 		}
 		zipped.ServeHTTP(w, r)
 	})
+	if len(c.Audit.Sinks) > 0 {
+		c.Audit.Servers, c.Audit.CPU, c.Audit.Log = c.Servers, c.CPU, c.Log
+		all = audit.New(all, c.Audit)
+	}
 	return paced(all, c.Stall)
 }
 
