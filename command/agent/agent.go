@@ -44,6 +44,7 @@ type agent struct {
 	link    *link.Link
 	node    *client.Client
 	tls     security
+	audit   *auditLog
 	// abrupt is set when a signal ended the agent without leaving.
 	abrupt atomic.Bool
 }
@@ -85,6 +86,11 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 		return err
 	}
 	a.tls.warn(cfg, log)
+	a.audit, err = openAudit(cfg.Audit, dirs.data, log.Named("audit"))
+	defer a.audit.close()
+	if err != nil {
+		return err
+	}
 	if err := a.build(); err != nil {
 		return errors.Join(err, a.abandon())
 	}
@@ -226,7 +232,7 @@ func (a *agent) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
 		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
-		AccessControl: a.cfg.ACL.Enabled,
+		AccessControl: a.cfg.ACL.Enabled, Audit: a.auditConfig(),
 	}
 	if a.cfg.EnableDebug {
 		c.Extra = map[string]http.Handler{"/debug/pprof/": profiles()}

@@ -28,7 +28,7 @@ const (
 
 // layout is where an agent keeps what.
 type layout struct {
-	server, state, alloc string
+	data, server, state, alloc string
 	// temporary is removed at the end; empty when the data stays.
 	temporary string
 }
@@ -47,6 +47,7 @@ func makeDirs(cfg *config.Config) (layout, error) {
 	if err := entered(data, cfg.DataDir == ""); err != nil {
 		return l, err
 	}
+	l.data = data
 	l.server = cmp.Or(cfg.Server.DataDir, filepath.Join(data, "server"))
 	l.state = cmp.Or(cfg.Client.StateDir, filepath.Join(data, "client"))
 	l.alloc = cmp.Or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))

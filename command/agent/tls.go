@@ -155,9 +155,12 @@ func (s security) reload(was, next *config.Config) error {
 	return nil
 }
 
-// reload reads the configuration again and takes over what may change in a running agent: the
-// certificates and the log level. After an error the old ones stay.
+// reload opens the files of the audit log again, reads the configuration again, and takes over what may change in a running
+// agent: the certificates and the log level. After an error the old ones stay.
 func (a *agent) reload() error {
+	if err := a.audit.reopen(); err != nil {
+		return err
+	}
 	if a.cfg.Again == nil {
 		return fault.New(fault.Unimplemented, "this agent has no configuration to read again")
 	}

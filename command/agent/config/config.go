@@ -35,6 +35,7 @@ type Config struct {
 	Plugins           map[string]Plugin `hcl:"plugin"`
 	TLS               TLS               `hcl:"tls"`
 	ACL               ACL               `hcl:"acl"`
+	Audit             Audit             `hcl:"audit"`
 	Limits            Limits            `hcl:"limits"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`

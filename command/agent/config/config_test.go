@@ -291,8 +291,6 @@ func TestLimitsHaveDefaultsAndBounds(t *testing.T) {
 
 func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 	for body, want := range map[string]string{
-		"audit {\n enabled = true\n}":                                         "a.hcl:2:2: audit.enabled is not in this version",
-		"audit {\n enabled = false\n}":                                        "",
 		"server {\n non_voting_server = true\n}":                              "server.non_voting_server is not in this version",
 		"server {\n non_voting_server = false\n}":                             "",
 		"sentinel {\n import \"x\" { path = \"y\" }\n}":                       "sentinel is not in this version",

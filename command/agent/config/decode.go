@@ -24,7 +24,7 @@ func (c *Config) Decode(path string, body []byte) error {
 		return err
 	}
 	d := decoder{Decoder: tree.Decoder{Path: path}}
-	d.Unknown = d.unknown
+	d.Unknown, d.Values = d.unknown, auditValues
 	d.Decode(c, items, "")
 	c.Warnings = append(c.Warnings, d.warnings...)
 	if len(d.Mistakes) > 0 {

@@ -68,7 +68,6 @@ var known = map[string]bool{
 	"ui":                                        true,
 	"sentinel":                                  true,
 	"plugin.args":                               true,
-	"audit":                                     true,
 	"reporting":                                 true,
 	"autopilot":                                 true,
 	"keyring":                                   true,
@@ -99,7 +98,6 @@ var harmful = map[string]struct {
 	harmless any
 	why      string
 }{
-	"audit.enabled":                          {false, "no request would be recorded"},
 	"sentinel":                               {nil, "its policies would not be enforced"},
 	"server.non_voting_server":               {false, "the server would vote"},
 	"server.job_default_priority":            {50, "jobs without a priority would have 50"},

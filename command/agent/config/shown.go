@@ -19,6 +19,7 @@ func (c *Config) Shown() map[string]any {
 		"Addresses":      c.Addresses.shown(c.BindAddr),
 		"AdvertiseAddrs": c.Advertise.shown(""),
 		"ACL":            c.ACL.shown(),
+		"Audit":          c.Audit.shown(),
 		"Server":         c.Server.shown(),
 		"Client":         c.Client.shown(),
 		"Plugins":        pluginsShown(c.Plugins),

@@ -87,6 +87,7 @@ func (c *Config) Validate() error {
 		wrong(d.Force && d.Deadline > 0, "client.drain_on_shutdown has force and a deadline: only one is possible")
 	}
 	errs = append(errs, c.ACL.wrong()...)
+	errs = append(errs, c.Audit.wrong()...)
 	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.Server.wrongScheduling()...)
 	errs = append(errs, c.TLS.wrong()...)
