@@ -79,3 +79,15 @@ var (
 	// QuotaDelete deletes a quota that no namespace names.
 	QuotaDelete = Method[api.NameWriteRequest, api.WriteMeta]{"Quota.Delete", Leader, ByUser, on(api.OnQuota, "write")}
 )
+
+// Methods of Variables. What a caller may do depends on the path, which the service compares.
+var (
+	// VariableList lists variables by namespace and path.
+	VariableList = Method[api.QueryOptions, api.VariableListResponse]{"Variables.List", Any, ByUser, judged}
+	// VariableGet reads one variable.
+	VariableGet = Method[api.VariableRequest, api.VariableResponse]{"Variables.Read", Any, ByUser, judged}
+	// VariableApply changes a variable.
+	VariableApply = Method[api.VariableApplyRequest, api.VariableApplyResponse]{"Variables.Apply", Leader, ByUser, judged}
+	// VariableRenew renews a lock.
+	VariableRenew = Method[api.VariableRenewRequest, api.VariableRenewResponse]{"Variables.RenewLock", Leader, ByUser, judged}
+)
