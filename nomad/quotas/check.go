@@ -18,6 +18,7 @@ import (
 const (
 	descriptionMax = 256
 	poolsMax       = 256
+	devicesMax     = 1 << 30
 )
 
 var validName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
@@ -64,7 +65,7 @@ func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
 	if r == nil {
 		return
 	}
-	c.later("region_limit", r.Devices, r.NUMA, r.SecretsMB)
+	c.rest("region_limit", r.Devices, r.NUMA, r.SecretsMB)
 	if s := r.Storage; s != nil {
 		c.storage(s)
 	}
@@ -79,7 +80,7 @@ func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
 		c.wrong(tx.NodePool(p.NodePool) == nil, "%s does not exist: create the node pool first", where)
 		c.wrong(known[p.NodePool], "%s is limited twice", where)
 		known[p.NodePool] = true
-		c.later(where, p.Devices, p.NUMA, p.SecretsMB)
+		c.rest(where, p.Devices, p.NUMA, p.SecretsMB)
 		c.wrong(p.Storage != nil && *p.Storage != api.QuotaStorageResources{}, "%s: storage is limited for the region only: move it to region_limit", where)
 	}
 }
@@ -89,9 +90,19 @@ func (c *check) storage(s *api.QuotaStorageResources) {
 	c.wrong(s.HostVolumesMB != 0, "storage: host_volumes is not enforced by this version: remove it")
 }
 
-// later refuses limits that nothing enforces.
-func (c *check) later(where string, devices []*api.RequestedDevice, numa *api.NUMAResource, secrets *int) {
-	c.wrong(len(devices) > 0, "%s: device is not enforced by this version: remove it", where)
+// rest checks the limits of devices, and refuses limits that nothing enforces.
+func (c *check) rest(where string, devices []*api.RequestedDevice, numa *api.NUMAResource, secrets *int) {
+	names := map[string]bool{}
+	for _, d := range devices {
+		if d == nil || d.Name == "" {
+			c.wrong(true, "%s: a device has no name: give it a name such as nvidia/gpu", where)
+			continue
+		}
+		c.wrong(names[d.Name], "%s: device %q is limited twice", where, d.Name)
+		c.wrong(d.Count > devicesMax, "%s: device %q: the count %d is greater than %d", where, d.Name, d.Count, devicesMax)
+		c.wrong(len(d.Constraints)+len(d.Affinities) > 0, "%s: device %q: a limit has no constraints and no affinities: remove them", where, d.Name)
+		names[d.Name] = true
+	}
 	c.wrong(numa != nil, "%s: numa is not enforced by this version: remove it", where)
 	c.wrong(secrets != nil && *secrets != 0, "%s: secrets is not enforced by this version: remove it; the secrets of tasks count as memory", where)
 }

@@ -51,13 +51,14 @@ func TestWhatNothingEnforcesIsRefused(t *testing.T) {
 		`limit of region "eu": these servers are of region "global"`: {Name: "q", Limits: []*api.QuotaLimit{{Region: "eu"}}},
 		"2 limits were given":                                        {Name: "q", Limits: []*api.QuotaLimit{{}, nil}},
 		"variables_limit is not enforced":                            {Name: "q", Limits: []*api.QuotaLimit{{VariablesLimit: new(1)}}},
-		"region_limit: device is not enforced":                       limited(api.QuotaResources{Devices: []*api.RequestedDevice{{Name: "gpu"}}}),
+		"region_limit: a device has no name":                         limited(api.QuotaResources{Devices: []*api.RequestedDevice{nil}}),
+		`region_limit: device "gpu" is limited twice`:                limited(api.QuotaResources{Devices: []*api.RequestedDevice{{Name: "gpu"}, {Name: "gpu"}}}),
 		"region_limit: numa is not enforced":                         limited(api.QuotaResources{NUMA: &api.NUMAResource{}}),
 		"region_limit: secrets is not enforced":                      limited(api.QuotaResources{SecretsMB: new(1)}),
 		"storage: variables is not enforced":                         limited(api.QuotaResources{Storage: &api.QuotaStorageResources{VariablesMB: 1}}),
 		"storage: host_volumes is not enforced":                      limited(api.QuotaResources{Storage: &api.QuotaStorageResources{HostVolumesMB: 1}}),
 		`node_pool "gone" does not exist`:                            pool(api.NodePoolLimit{NodePool: "gone"}),
-		`node_pool "all": device is not enforced`:                    pool(api.NodePoolLimit{NodePool: "all", Devices: []*api.RequestedDevice{{}}}),
+		`node_pool "all": device "gpu": a limit has no constraints`:  pool(api.NodePoolLimit{NodePool: "all", Devices: []*api.RequestedDevice{{Name: "gpu", Constraints: []*api.Constraint{{}}}}}),
 		`node_pool "all": storage is limited for the region only`:    pool(api.NodePoolLimit{NodePool: "all", Storage: &api.QuotaStorageResources{Volumes: 1}}),
 		`node_pool "all" is limited twice`:                           limited(api.QuotaResources{NodePools: []*api.NodePoolLimit{{NodePool: "all"}, {NodePool: "all"}}}),
 	} {
@@ -111,14 +112,16 @@ func TestQuotaOfANamespaceIsNotDeleted(t *testing.T) {
 
 func TestUsageIsWhatTheNamespacesHave(t *testing.T) {
 	f := open(t)
-	if err := f.upsert(limited(api.QuotaResources{CPU: new(1), NodePools: []*api.NodePoolLimit{{NodePool: "all", CPU: new(1)}}})); err != nil {
+	if err := f.upsert(limited(api.QuotaResources{
+		CPU: new(1), Devices: []*api.RequestedDevice{{Name: "acme/gpu"}}, NodePools: []*api.NodePoolLimit{{NodePool: "all", CPU: new(1)}},
+	})); err != nil {
 		t.Fatal(err)
 	}
 	f.given(func(tx *state.Txn) {
 		for ns, quota := range map[string]string{"a": "team", "b": "team", "c": ""} {
 			tx.PutNamespace(&api.Namespace{Name: ns, Quota: quota})
 			j := &api.Job{ID: "j", Namespace: ns, NodePool: map[string]string{"a": "all"}[ns], TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{
-				{Name: "t", Resources: &api.Resources{CPU: 100, MemoryMB: 200, MemoryMaxMB: 300}},
+				{Name: "t", Resources: &api.Resources{CPU: 100, MemoryMB: 200, MemoryMaxMB: 300, Devices: []*api.RequestedDevice{{Name: "gpu", Count: 3}, {Name: "zeta/gpu"}}}},
 				{Name: "u", Resources: &api.Resources{Cores: 2, MemoryMB: 10}},
 				{Name: "init", Lifecycle: &api.TaskLifecycle{Hook: api.TaskLifecycleHookPrestart}, Resources: &api.Resources{CPU: 50}},
 			}}}}
@@ -136,7 +139,7 @@ func TestUsageIsWhatTheNamespacesHave(t *testing.T) {
 	for _, u := range []*api.QuotaUsage{list.Usages[0], one.Usage} {
 		for _, l := range u.Used {
 			r := l.RegionLimit
-			if *r.CPU != 200 || *r.Cores != 4 || *r.MemoryMB != 420 || *r.MemoryMaxMB != 620 || r.Storage.Volumes != 2 || r.Storage.VolumesMB != 12 {
+			if *r.CPU != 200 || *r.Cores != 4 || *r.MemoryMB != 420 || *r.MemoryMaxMB != 620 || r.Storage.Volumes != 2 || r.Storage.VolumesMB != 12 || r.Devices[0].Count != 6 {
 				t.Errorf("used %d MHz, %d cores, %d MB, %d MB at most, %+v", *r.CPU, *r.Cores, *r.MemoryMB, *r.MemoryMaxMB, r.Storage)
 			}
 			if len(r.NodePools) != 1 || *r.NodePools[0].CPU != 100 {

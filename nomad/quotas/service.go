@@ -111,10 +111,12 @@ func usageOf(tx *state.Txn, q *api.QuotaSpec) *api.QuotaUsage {
 		Storage: &api.QuotaStorageResources{Volumes: int(stored.Volumes), VolumesMB: int(stored.MB)},
 	}
 	if l.RegionLimit != nil {
+		r.Devices = sum.Towards(l.RegionLimit.Devices)
 		for _, p := range l.RegionLimit.NodePools {
 			n := book.Used(p.NodePool)
 			r.NodePools = append(r.NodePools, &api.NodePoolLimit{
 				NodePool: p.NodePool, CPU: number(n.CPU), Cores: number(n.Cores), MemoryMB: number(n.MemoryMB), MemoryMaxMB: number(n.MemoryMaxMB),
+				Devices: n.Towards(p.Devices),
 			})
 		}
 	}

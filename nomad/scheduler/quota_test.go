@@ -42,6 +42,10 @@ func TestNamespacesOfAQuotaShareItsLimit(t *testing.T) {
 
 func TestQuotaDimensions(t *testing.T) {
 	memoryMax := func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 1000 }
+	devices := func(name string, n uint64) []*api.RequestedDevice {
+		return []*api.RequestedDevice{{Name: name, Count: n}}
+	}
+	gpu := func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.Devices = devices("acme/gpu", 0) }
 	inPool := func(j *api.Job) { j.NodePool = "gpu" }
 	for _, c := range []struct {
 		name  string
@@ -54,6 +58,9 @@ func TestQuotaDimensions(t *testing.T) {
 		{"memory_max", api.QuotaResources{MemoryMaxMB: new(1500)}, memoryMax, "memory_max exhausted (2000 needed > 1500 limit)"},
 		{"nothing", api.QuotaResources{CPU: new(-1)}, nil, "cpu exhausted (500 needed > 0 limit)"},
 		{"zero is no limit", api.QuotaResources{CPU: new(0)}, nil, ""},
+		{"device", api.QuotaResources{Devices: devices("gpu", 1)}, gpu, "device gpu exhausted (2 needed > 1 limit)"},
+		{"enough devices", api.QuotaResources{Devices: devices("acme/gpu/9", 2)}, gpu, ""},
+		{"another device", api.QuotaResources{Devices: devices("zeta/gpu", 1)}, gpu, ""},
 		{"another node pool", api.QuotaResources{NodePools: []*api.NodePoolLimit{{NodePool: "gpu", CPU: new(1)}}}, nil, ""},
 		{
 			"node pool",
@@ -64,7 +71,11 @@ func TestQuotaDimensions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newCluster(t)
-			w.node("n1")
+			w.node("n1", func(n *api.Node) {
+				n.NodeResources.Devices = []*api.NodeDeviceResource{{
+					Vendor: "acme", Type: "gpu", Name: "9", Instances: []*api.NodeDevice{{ID: "0", Healthy: true}, {ID: "1", Healthy: true}},
+				}}
+			})
 			w.node("n2", func(n *api.Node) { n.NodePool = "gpu" })
 			w.limit(&c.limit)
 			j := job("j", api.JobTypeService, 2)
@@ -76,6 +87,9 @@ func TestQuotaDimensions(t *testing.T) {
 			got := ""
 			if m := o.Failed["g"]; m != nil {
 				got = strings.Join(m.QuotaExhausted, "; ")
+			}
+			if len(o.Failed) > 0 && c.want == "" {
+				t.Errorf("not placed: %+v", o.Failed["g"])
 			}
 			if want := strings.TrimSuffix("team: "+c.want, "team: "); got != want {
 				t.Errorf("got %q, want %q", got, want)

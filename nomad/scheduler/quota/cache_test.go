@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestCachedUsageIsThatOfTheState(t *testing.T) {
 			cache.At(tx.Line(), tx.TableIndex(state.TableAllocs, state.TableNamespaces, state.TableQuotas))
 			for range 2 {
 				got, want := cache.Open(tx, ns), quota.Open(tx, ns)
-				if (got == nil) != (want == nil) || got != nil && (got.Name != want.Name || got.Used("") != want.Used("")) {
+				if (got == nil) != (want == nil) || got != nil && (got.Name != want.Name || !reflect.DeepEqual(got.Used(""), want.Used(""))) {
 					t.Fatalf("namespace %s: got %+v, want %+v", ns, got, want)
 				}
 				got.Take("default", quota.Amount{CPU: 7}, 1) // what a plan takes is not kept

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
@@ -19,11 +20,15 @@ type View interface {
 }
 
 // Amount is what allocations use.
-type Amount struct{ CPU, Cores, MemoryMB, MemoryMaxMB int64 }
+type Amount struct {
+	CPU, Cores, MemoryMB, MemoryMaxMB int64
+	// Devices has each name of a request once.
+	Devices []Device
+}
 
 // Add is the amount and n times the other.
 func (a Amount) Add(b Amount, n int64) Amount {
-	return Amount{a.CPU + n*b.CPU, a.Cores + n*b.Cores, a.MemoryMB + n*b.MemoryMB, a.MemoryMaxMB + n*b.MemoryMaxMB}
+	return Amount{a.CPU + n*b.CPU, a.Cores + n*b.Cores, a.MemoryMB + n*b.MemoryMB, a.MemoryMaxMB + n*b.MemoryMaxMB, addDevices(a.Devices, b.Devices, n)}
 }
 
 // dimension is one part of an amount with the name that users know.
@@ -46,6 +51,7 @@ func AskOf(g *api.TaskGroup) Amount {
 	for _, t := range g.Tasks {
 		if t.Resources != nil {
 			a.Cores += int64(t.Resources.Cores)
+			a.Devices = addDevices(a.Devices, devicesOf(t.Resources.Devices), 1)
 		}
 	}
 	return a
@@ -105,15 +111,16 @@ func Open(v View, namespace string) *Book {
 	if q == nil {
 		return nil
 	}
-	limited := false
-	none := Amount{Unlimited, Unlimited, Unlimited, Unlimited}
-	for _, c := range counts(q) {
-		limited = limited || c.most != none
-	}
-	if !limited {
+	if !slices.ContainsFunc(counts(q), func(c count) bool { return c.most.limits() }) {
 		return nil
 	}
 	return Of(v, q)
+}
+
+// limits reports whether the amount, as a limit, limits something.
+func (a Amount) limits() bool {
+	dims := a.dimensions()
+	return len(a.Devices) > 0 || slices.ContainsFunc(dims[:], func(d dimension) bool { return d.value != Unlimited })
 }
 
 func counts(q *api.QuotaSpec) []count {
@@ -121,9 +128,10 @@ func counts(q *api.QuotaSpec) []count {
 	if l == nil {
 		l = &api.QuotaResources{}
 	}
-	all := []count{{most: Amount{most(l.CPU), most(l.Cores), most(l.MemoryMB), most(l.MemoryMaxMB)}}}
+	all := []count{{most: Amount{most(l.CPU), most(l.Cores), most(l.MemoryMB), most(l.MemoryMaxMB), limitedDevices(l.Devices)}}}
 	for _, p := range l.NodePools {
-		all = append(all, count{pool: p.NodePool, most: Amount{most(p.CPU), most(p.Cores), most(p.MemoryMB), most(p.MemoryMaxMB)}})
+		m := Amount{most(p.CPU), most(p.Cores), most(p.MemoryMB), most(p.MemoryMaxMB), limitedDevices(p.Devices)}
+		all = append(all, count{pool: p.NodePool, most: m})
 	}
 	return all
 }
@@ -193,16 +201,25 @@ func (b *Book) Refusal(pool string, ask Amount) string {
 		}
 		asks, used, limits := ask.dimensions(), c.used.dimensions(), c.most.dimensions()
 		for i, d := range asks {
-			needed, limit := used[i].value+d.value, limits[i].value
-			if d.value <= 0 || needed <= limit {
-				continue
+			if why := b.refusal(c.pool, d.name, d.value, used[i].value, limits[i].value); why != "" {
+				return why
 			}
-			what := d.name
-			if c.pool != "" {
-				what += " of node pool " + c.pool
+		}
+		for _, d := range c.most.Devices {
+			if why := b.refusal(c.pool, "device "+d.Name, matching(ask.Devices, d), matching(c.used.Devices, d), d.Count); why != "" {
+				return why
 			}
-			return fmt.Sprintf("%s: %s exhausted (%d needed > %d limit)", b.Name, what, needed, limit)
 		}
 	}
 	return ""
+}
+
+func (b *Book) refusal(pool, what string, ask, used, limit int64) string {
+	if ask <= 0 || used+ask <= limit {
+		return ""
+	}
+	if pool != "" {
+		what += " of node pool " + pool
+	}
+	return fmt.Sprintf("%s: %s exhausted (%d needed > %d limit)", b.Name, what, used+ask, limit)
 }
