@@ -245,6 +245,34 @@ func TestWhatIsPermanentAboutATokenStays(t *testing.T) {
 	refused(t, err, fault.NotFound, "ACL token not found")
 }
 
+// A client token is created with an accessor and a secret that are given, so that it can be moved between clusters.
+func TestTokenIsUploaded(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.policy("p")
+	const accessor, secret = "b306571d-a3fa-42d2-ac5b-bbe49d8c3c7f", "c28ba0f6-ab8d-4e4d-b9f0-7f9f5d1c2e3a"
+	in := api.ACLToken{AccessorID: accessor, SecretID: secret, Type: "client", Policies: []string{"p"}}
+	for want, change := range map[string]func(*api.ACLToken){
+		"cannot upload management tokens": func(t *api.ACLToken) { t.Type, t.Policies = "management", nil },
+		"the accessor is no UUID":         func(t *api.ACLToken) { t.AccessorID = "x" },
+		"the secret is no UUID":           func(t *api.ACLToken) { t.SecretID = "{" + secret + "}" },
+	} {
+		bad := in
+		change(&bad)
+		if _, err := f.put(&bad); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	made := f.token(&in)
+	if made.AccessorID != accessor || made.SecretID != secret || made.CreateTime.IsZero() || len(made.Hash) == 0 {
+		t.Errorf("uploaded %+v", made)
+	}
+	other := in
+	other.AccessorID = "a306571d-a3fa-42d2-ac5b-bbe49d8c3c7f"
+	_, err := f.put(&other)
+	refused(t, err, fault.Invalid, "the secret is that of another token")
+}
+
 func TestListsHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	f := open(t)

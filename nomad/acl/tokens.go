@@ -74,24 +74,29 @@ func (s *Service) token(ctx context.Context, q *api.QueryOptions, accessor strin
 	return out, err
 }
 
-// UpsertToken creates a token, or changes the one with the accessor of the request.
+// UpsertToken creates a token, or changes the one with the accessor of the request. A client token with an accessor and a
+// secret that no token has is created with both, so that tokens can be moved between clusters.
 func (s *Service) UpsertToken(ctx context.Context, r *api.ACLTokenUpsertRequest) (*api.ACLTokenWriteResponse, error) {
 	if r.Token == nil {
 		return nil, fault.New(fault.Invalid, "missing token")
 	}
 	tx := s.State.Read()
 	t := *r.Token
-	cmd := &UpsertToken{Token: &t, Create: t.AccessorID == ""}
+	old := tx.ACLToken(t.AccessorID)
+	cmd := &UpsertToken{Token: &t, Create: old == nil}
 	var errs []error
-	if !cmd.Create {
-		old := tx.ACLToken(t.AccessorID)
-		if old == nil {
-			return nil, errNoToken
-		}
+	switch {
+	case old != nil:
 		errs = append(errs, keep(&t, old))
+	case t.AccessorID == "":
+		t.AccessorID, t.SecretID = uuid.NewString(), uuid.NewString()
+	case t.SecretID == "":
+		return nil, errNoToken
+	default:
+		errs = append(errs, uploaded(&t))
 	}
 	if cmd.Create {
-		t.AccessorID, t.SecretID, t.CreateTime = uuid.NewString(), uuid.NewString(), s.Now().UTC()
+		t.CreateTime = s.Now().UTC()
 		errs = append(errs, s.expire(&t))
 	}
 	errs = append(errs, checkToken(&t), link(tx, &t))
@@ -100,6 +105,20 @@ func (s *Service) UpsertToken(ctx context.Context, r *api.ACLTokenUpsertRequest)
 	}
 	t.Hash = hashToken(&t)
 	return s.proposeToken(ctx, cmd)
+}
+
+// uploaded checks a token whose accessor and secret are given.
+func uploaded(t *api.ACLToken) error {
+	const form = len("00000000-0000-0000-0000-000000000000")
+	for _, id := range []struct{ name, text string }{{"accessor", t.AccessorID}, {"secret", t.SecretID}} {
+		if len(id.text) != form || uuid.Validate(id.text) != nil {
+			return fmt.Errorf("the %s is no UUID: give one, or create the token without an accessor and a secret", id.name)
+		}
+	}
+	if t.Type == api.ACLManagementToken {
+		return errors.New("cannot upload management tokens")
+	}
+	return nil
 }
 
 // proposeToken proposes a command that returns a token.

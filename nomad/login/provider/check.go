@@ -105,12 +105,6 @@ func (p *Providers) checkOIDC(c *api.ACLAuthConfig) (errs []error) {
 	if c.OIDCClientID == "" {
 		errs = append(errs, errors.New("missing OIDCClientID"))
 	}
-	if c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil && !c.OIDCEnablePKCE {
-		errs = append(errs, errors.New("missing OIDCClientSecret: it, OIDCClientAssertion or OIDCEnablePKCE is needed"))
-	}
-	if len(c.AllowedRedirectURIs) == 0 {
-		errs = append(errs, errors.New("missing AllowedRedirectURIs"))
-	}
 	for _, uri := range c.AllowedRedirectURIs {
 		if u, err := url.Parse(uri); err != nil || u.Scheme == "" || u.Host == "" || u.Fragment != "" || strings.Contains(uri, "#") {
 			errs = append(errs, fmt.Errorf("allowed redirect URI %q is not absolute, or has a fragment", uri))

@@ -246,8 +246,6 @@ func TestConfigsThatCannotWorkAreRefused(t *testing.T) {
 		"65 entries":               jwt(func(c *api.ACLAuthConfig) { c.BoundIssuer = make([]string, 65) }),
 		"missing OIDCDiscoveryURL": oidc(func(c *api.ACLAuthConfig) { c.OIDCDiscoveryURL = "" }),
 		"missing OIDCClientID":     oidc(func(c *api.ACLAuthConfig) { c.OIDCClientID = "" }),
-		"missing OIDCClientSecret": oidc(func(c *api.ACLAuthConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", false }),
-		"missing AllowedRedirect":  oidc(func(c *api.ACLAuthConfig) { c.AllowedRedirectURIs = nil }),
 		"is not absolute":          oidc(func(c *api.ACLAuthConfig) { c.AllowedRedirectURIs = []string{"/x"} }),
 	} {
 		kind := api.AuthMethodJWT
