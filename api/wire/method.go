@@ -32,7 +32,7 @@ const (
 	ByNode
 	// ByServer methods are called between servers, and by servers on nodes.
 	ByServer
-	// ByPeer methods carry secrets between servers: as ByServer, but without certificates only the hosts of living servers
+	// ByPeer methods carry secrets between servers or reach nodes: as ByServer, but without certificates only the hosts of living servers
 	// may call them.
 	ByPeer
 	// ByOperator methods are called through the HTTP API of a server; neither nodes nor their users may call them.

@@ -30,7 +30,7 @@ var (
 	// NodePurge forgets a node.
 	NodePurge = Method[api.NodeWriteRequest, api.NodeWriteResponse]{"Node.Purge", Leader, ByUser, nodeWrite}
 	// NodeRelay passes a call on to a node that is connected to the asked server.
-	NodeRelay = Method[api.RelayRequest, api.RelayResponse]{"Node.Relay", Local, ByServer, internal}
+	NodeRelay = Method[api.RelayRequest, api.RelayResponse]{"Node.Relay", Local, ByPeer, internal}
 	// NodeCall forwards a user's call of ClientAlloc or ClientNode to a node.
 	NodeCall = Method[api.NodeCallRequest, api.RelayResponse]{"Node.Call", Local, ByUser, judged}
 )

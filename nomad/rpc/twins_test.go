@@ -56,6 +56,9 @@ func TestTheSecondAgentWithANodesIdentityIsRefused(t *testing.T) {
 	if err := offer(); err != nil {
 		t.Fatal(err)
 	}
+	for s.ConnectedNodes() == 0 { // the server takes the connection up after its greeting
+		time.Sleep(time.Millisecond)
+	}
 	second, offerSecond, _ := s.agent(t, "second")
 	register := func(c wire.Caller) error {
 		_, err := wire.NodeRegister.Call(t.Context(), c, &api.NodeRegisterRequest{Node: &api.Node{ID: "n1", SecretID: "secret of n1"}})
