@@ -334,6 +334,23 @@ func TestConcurrentRequestsAreAllRecorded(t *testing.T) {
 	}
 }
 
+func TestFurtherPathsNeedAToken(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	on(c, wire.ACLCheck, func(r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
+		if r.AuthToken != "operator" || r.Right.On != api.OnAgent || r.Right.Any[0] != "write" {
+			return nil, access.ErrDenied
+		}
+		return &api.ACLCheckResponse{}, nil
+	})
+	h := httpapi.New(httpapi.Config{Servers: c, AccessControl: true, Extra: map[string]http.Handler{"/debug/pprof/": http.NotFoundHandler()}})
+	for token, code := range map[string]int{"": 403, "other": 403, "operator": 404} {
+		if w := ask(h, "GET", "/debug/pprof/cmdline", token, ""); w.Code != code {
+			t.Errorf("token %q: %d %s", token, w.Code, w.Body)
+		}
+	}
+}
+
 // BenchmarkAudit measures what the audit log adds to a request with a token, with best-effort delivery to a file.
 func BenchmarkAudit(b *testing.B) {
 	file, err := os.Create(filepath.Join(b.TempDir(), "audit.json"))

@@ -48,7 +48,7 @@ type Config struct {
 	OtherRegions bool
 	// Headers are added to every response.
 	Headers map[string]string
-	// Extra handles further path prefixes, such as "/ui/".
+	// Extra handles further path prefixes, such as "/debug/pprof/". With access control they need agent:write.
 	Extra map[string]http.Handler
 	Log   hclog.Logger
 	// CPU are the limits of the server in the same process; nil makes new ones.

@@ -1,14 +1,18 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/acl"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
@@ -29,6 +33,9 @@ import (
 
 // gzipMinBytes is the least that is packed: below, packing takes longer than sending.
 const gzipMinBytes = 4 << 10
+
+// extraTimeout limits the question whether a caller may use further paths.
+const extraTimeout = 10 * time.Second
 
 // New makes the handler of the whole API.
 func New(c Config) http.Handler {
@@ -52,6 +59,10 @@ func New(c Config) http.Handler {
 			w.Header().Set(k, v)
 		}
 		if h := c.extra(r.URL.Path); h != nil {
+			if err := c.extraPermitted(r); err != nil {
+				http.Error(w, err.Error(), fault.Of(err).HTTPStatus())
+				return
+			}
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -87,4 +98,17 @@ func (c Config) extra(path string) http.Handler {
 		}
 	}
 	return c.Extra[best]
+}
+
+// extraPermitted asks the servers whether the token of the caller permits the further paths.
+func (c Config) extraPermitted(r *http.Request) error {
+	if !c.AccessControl {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.CPU.For(r.Context(), r.RemoteAddr), extraTimeout)
+	defer cancel()
+	_, err := wire.ACLCheck.Call(ctx, c.Servers, &api.ACLCheckRequest{
+		Right: api.Right{On: api.OnAgent, Any: []string{"write"}}, QueryOptions: api.QueryOptions{AuthToken: endpoint.Token(r)},
+	})
+	return err
 }
