@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -64,6 +65,13 @@ func checkNamespace(tx *state.Txn, n *api.Namespace) error {
 	}
 	errs = append(errs, shownErrors("namespace", n.Description, n.Meta)...)
 	errs = append(errs, capabilityErrors(n)...)
+	if v, c := n.VaultConfiguration, n.ConsulConfiguration; v != nil && v.Default+strings.Join(slices.Concat(v.Allowed, v.Denied), "") != "" ||
+		c != nil && c.Default+strings.Join(slices.Concat(c.Allowed, c.Denied), "") != "" {
+		errs = append(errs, fmt.Errorf("namespace %q limits Vault or Consul clusters, which this version does not use: remove the vault and consul blocks", n.Name))
+	}
+	if len(n.RequiredExtraClaims)+len(n.OptionalExtraClaims) > 0 {
+		errs = append(errs, fmt.Errorf("namespace %q asks for extra claims of workload identities, which this version does not make: remove them", n.Name))
+	}
 	errs = append(errs, poolErrors(tx, n)...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
 }

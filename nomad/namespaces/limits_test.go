@@ -26,6 +26,8 @@ func TestLimitsOfNamespacesAreChecked(t *testing.T) {
 		`task driver "exec" is enabled and disabled`:     capable(api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec"}, DisabledTaskDrivers: []string{"exec"}}),
 		`"wifi" is no network mode`:                      capable(api.NamespaceCapabilities{DisabledNetworkModes: []string{"wifi"}}),
 		`list more than 256 network modes`:               capable(api.NamespaceCapabilities{DisabledNetworkModes: make([]string, 257)}),
+		"limits Vault or Consul clusters":                {Name: "n", VaultConfiguration: &api.NamespaceVaultConfiguration{Allowed: []string{"x"}}},
+		"asks for extra claims":                          {Name: "n", RequiredExtraClaims: map[string]string{"k": "v"}},
 		`quota "none" of namespace "n" does not exist: `: {Name: "n", Quota: "none"},
 	} {
 		refused(t, r.upsert(n), fault.Invalid, words)
