@@ -77,7 +77,7 @@ func (r *regions) knows(a *kit.Host, want ...string) {
 // in is the client of an agent for a region.
 func (r *regions) in(a *kit.Host, region string) *api.Client {
 	r.t.Helper()
-	c, err := api.NewClient(&api.Config{Address: a.API.Address(), Region: region})
+	c, err := api.NewClient(&api.Config{Address: a.API.Address(), Region: region, SecretID: kit.Token()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

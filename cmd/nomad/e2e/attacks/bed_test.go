@@ -25,9 +25,10 @@ type bed struct {
 	key     string
 }
 
-func newBed(t *testing.T) *bed {
+func newBed(t *testing.T, acl bool) *bed {
 	t.Helper()
 	b := &bed{t: t, lab: kit.NewLab(t)}
+	b.lab.ACL = acl
 	for _, name := range []string{"s1", "s2", "s3"} {
 		b.servers = append(b.servers, b.lab.Host(name))
 	}
@@ -69,16 +70,12 @@ func (b *bed) run(dir string, args ...string) string {
 
 func (b *bed) start(h *kit.Host, config, cert string) {
 	b.t.Helper()
-	h.Start(fmt.Sprintf("%s\ntls {\n http = true\n rpc = true\n verify_server_hostname = true\n verify_https_client = true\n ca_file = %q\n cert_file = %q\n key_file = %q\n}",
-		config, b.lab.Path("nomad-agent-ca.pem"), b.lab.Path(cert+".pem"), b.lab.Path(cert+"-key.pem")))
-	var err error
-	h.API, err = api.NewClient(&api.Config{Address: "https://" + h.IP + ":4646", TLSConfig: &api.TLSConfig{
+	h.TLS = &api.TLSConfig{
 		CACert: b.lab.Path("nomad-agent-ca.pem"), ClientCert: b.lab.Path("global-cli-nomad.pem"), ClientKey: b.lab.Path("global-cli-nomad-key.pem"),
 		TLSServerName: strings.Replace(strings.Replace(cert, "global-", "", 1), "-nomad", ".global.nomad", 1),
-	}})
-	if err != nil {
-		b.t.Fatal(err)
 	}
+	h.Start(fmt.Sprintf("%s\ntls {\n http = true\n rpc = true\n verify_server_hostname = true\n verify_https_client = true\n ca_file = %q\n cert_file = %q\n key_file = %q\n}",
+		config, b.lab.Path("nomad-agent-ca.pem"), b.lab.Path(cert+".pem"), b.lab.Path(cert+"-key.pem")))
 }
 
 // work starts a node.
@@ -204,6 +201,9 @@ func (b *bed) browser() *http.Client {
 	config.ServerName, config.NextProtos = "server.global.nomad", nil
 	c := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 16}}
 	b.t.Cleanup(c.CloseIdleConnections)
+	if b.lab.ACL {
+		c.Transport = kit.WithToken(c.Transport)
+	}
 	return c
 }
 

@@ -34,6 +34,7 @@ type Agent struct {
 	log     *os.File
 	clock   *Clock
 	ports   []int
+	acl     bool // runs with access control
 }
 
 // Start builds a data directory and starts an agent in it, and waits until its node is ready. The agent and all that it
@@ -58,7 +59,7 @@ func Prepare(tb testing.TB) *Agent {
 		tb.Fatal(err)
 	}
 	web, rpc := FreePort(tb), FreePort(tb)
-	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl"), ports: []int{web, rpc}}
+	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl"), ports: []int{web, rpc}, acl: ACL}
 	body := fmt.Sprintf(`
 data_dir = %q
 bind_addr = "127.0.0.1"
@@ -80,11 +81,11 @@ plugin "raw_exec" {
   config {
     enabled = true
   }
-}`, filepath.Join(dir, "data"), web, rpc)
+}%s`, filepath.Join(dir, "data"), web, rpc, access(ACL))
 	if err := os.WriteFile(a.config, []byte(body), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)})
+	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web), SecretID: Token()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func StartDev(tb testing.TB) *Agent {
 	if os.Getuid() != 0 {
 		tb.Skip("real mounts need root")
 	}
-	a := &Agent{Binary: binary(tb), tb: tb}
+	a := &Agent{Binary: binary(tb), tb: tb, acl: ACL}
 	var err error
 	if a.Dir, err = os.MkdirTemp("", "e2e"); err != nil {
 		tb.Fatal(err)
@@ -137,11 +138,11 @@ func StartDev(tb testing.TB) *Agent {
 	tb.Cleanup(a.remove)
 	web := FreePort(tb)
 	a.config = filepath.Join(a.Dir, "agent.hcl")
-	body := fmt.Sprintf("ports {\n  http = %d\n  rpc = %d\n  serf = 0\n}", web, FreePort(tb))
+	body := fmt.Sprintf("ports {\n  http = %d\n  rpc = %d\n  serf = 0\n}%s", web, FreePort(tb), access(ACL))
 	if err := errors.Join(os.WriteFile(a.config, []byte(body), 0o600), os.Mkdir(a.Tmp(), 0o700)); err != nil {
 		tb.Fatal(err)
 	}
-	if a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)}); err != nil {
+	if a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web), SecretID: Token()}); err != nil {
 		tb.Fatal(err)
 	}
 	a.spawn("env", "TMPDIR="+a.Tmp(), a.Binary, "agent", "-dev", "-config", a.config)
@@ -189,6 +190,7 @@ func (a *Agent) spawn(command string, args ...string) {
 	}
 	a.ended = make(chan struct{})
 	go func(p *exec.Cmd, ended chan struct{}) { _ = p.Wait(); close(ended) }(a.process, a.ended)
+	a.bootstrap()
 }
 
 // Ready waits until the agent knows n nodes and all are ready.
@@ -289,7 +291,7 @@ func (a *Agent) LogTail(lines int) string {
 // Run runs the command line against the agent and returns its output and exit code.
 func (a *Agent) Run(args ...string) (string, int) {
 	cmd := exec.Command(a.Binary, args...)
-	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.API.Address())
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.API.Address(), "NOMAD_TOKEN="+token(a.acl))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -17,6 +17,8 @@ import (
 type Lab struct {
 	// Dir holds a directory per host, and what hosts share.
 	Dir string
+	// ACL is whether the agents run with access control.
+	ACL bool
 
 	tb     testing.TB
 	name   string
@@ -42,7 +44,7 @@ func NewLab(tb testing.TB) *Lab {
 	if n == 1 {
 		Sweep(tb)
 	}
-	l := &Lab{tb: tb, name: fmt.Sprintf("k%xx%x", os.Getpid(), n)}
+	l := &Lab{tb: tb, ACL: ACL, name: fmt.Sprintf("k%xx%x", os.Getpid(), n)}
 	// Short, because unix socket paths are.
 	dir, err := os.MkdirTemp("", l.name)
 	if err != nil {

@@ -19,6 +19,8 @@ type Host struct {
 	*Agent
 	Name string
 	IP   string
+	// TLS is how the tests reach an agent that has TLS.
+	TLS *api.TLSConfig
 
 	lab  *Lab
 	port string
@@ -68,13 +70,18 @@ plugin "raw_exec" {
 // Start writes the configuration and starts the agent; see [Host.Restart].
 func (h *Host) Start(config string) {
 	h.tb.Helper()
-	body := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = %q\nlog_level = \"DEBUG\"\n%s\n",
-		h.Name, filepath.Join(h.Dir, "data"), h.IP, config)
+	h.acl = h.lab.ACL
+	body := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = %q\nlog_level = \"DEBUG\"\n%s\n%s",
+		h.Name, filepath.Join(h.Dir, "data"), h.IP, config, access(h.acl))
 	if err := os.WriteFile(h.config, []byte(body), 0o600); err != nil {
 		h.tb.Fatal(err)
 	}
 	var err error
-	if h.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://%s:4646", h.IP)}); err != nil {
+	scheme := "http"
+	if h.TLS != nil {
+		scheme = "https"
+	}
+	if h.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("%s://%s:4646", scheme, h.IP), SecretID: token(h.acl), TLSConfig: h.TLS}); err != nil {
 		h.tb.Fatal(err)
 	}
 	h.Restart()
