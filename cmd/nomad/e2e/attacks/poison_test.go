@@ -103,6 +103,29 @@ func writes() []write {
 		{pattern: "PUT /v1/operator/snapshot", body: &struct{ X string }{}},
 		{pattern: "PUT /v1/operator/keyring/rotate", path: "/v1/operator/keyring/rotate?algorithm=%00"},
 		{pattern: "DELETE /v1/operator/keyring/key/:id", path: "/v1/operator/keyring/key/%00"},
+		{pattern: "PUT /v1/quota", body: quota(), all: true},
+		{pattern: "PUT /v1/quota/:id", path: "/v1/quota/poisoned", body: quota(), all: true},
+		{pattern: "DELETE /v1/quota/:id", path: "/v1/quota/poisoned"},
+		{pattern: "PUT /v1/acl/bootstrap", body: &ours.ACLBootstrapRequest{}, all: true},
+		{pattern: "PUT /v1/acl/token", body: &ours.ACLToken{Type: "client", Policies: []string{"x"}}, all: true},
+		{pattern: "PUT /v1/acl/token/:id", path: "/v1/acl/token/" + falseNode, body: &ours.ACLToken{AccessorID: falseNode}, all: true},
+		{pattern: "DELETE /v1/acl/token/:id", path: "/v1/acl/token/" + falseNode},
+		{pattern: "PUT /v1/acl/token/onetime"},
+		{pattern: "PUT /v1/acl/token/onetime/exchange", body: &ours.OneTimeTokenExchangeRequest{OneTimeSecretID: "x"}, all: true},
+		{pattern: "PUT /v1/acl/policy/:id", path: "/v1/acl/policy/poisoned", body: &ours.ACLPolicy{Name: "poisoned", Rules: `node { policy = "read" }`}, all: true},
+		{pattern: "DELETE /v1/acl/policy/:id", path: "/v1/acl/policy/poisoned"},
+		{pattern: "PUT /v1/acl/role", body: role(), all: true},
+		{pattern: "PUT /v1/acl/role/:id", path: "/v1/acl/role/" + falseNode, body: role(), all: true},
+		{pattern: "DELETE /v1/acl/role/:id", path: "/v1/acl/role/" + falseNode},
+		{pattern: "PUT /v1/acl/auth-method", body: method(), all: true},
+		{pattern: "PUT /v1/acl/auth-method/:id", path: "/v1/acl/auth-method/poisoned", body: method(), all: true},
+		{pattern: "DELETE /v1/acl/auth-method/:id", path: "/v1/acl/auth-method/poisoned"},
+		{pattern: "PUT /v1/acl/binding-rule", body: rule(), all: true},
+		{pattern: "PUT /v1/acl/binding-rule/:id", path: "/v1/acl/binding-rule/" + falseNode, body: rule(), all: true},
+		{pattern: "DELETE /v1/acl/binding-rule/:id", path: "/v1/acl/binding-rule/" + falseNode},
+		{pattern: "PUT /v1/acl/login", body: &ours.ACLLoginRequest{AuthMethodName: "poisoned", LoginToken: "x"}, all: true},
+		{pattern: "PUT /v1/acl/oidc/auth-url", body: &ours.ACLOIDCAuthURLRequest{AuthMethodName: "poisoned"}, all: true},
+		{pattern: "PUT /v1/acl/oidc/complete-auth", body: &ours.ACLOIDCCompleteAuthRequest{AuthMethodName: "poisoned"}, all: true},
 		{pattern: "PUT /v1/search", body: &struct {
 			Prefix, Context string
 			Text            string
@@ -119,6 +142,22 @@ func writes() []write {
 		{pattern: "PUT /v1/volumes/snapshot", body: &ours.SnapshotCreateRequest{}, all: true},
 		{pattern: "DELETE /v1/volumes/snapshot", path: "/v1/volumes/snapshot?plugin_id=p&snapshot_id=x"},
 	}
+}
+
+func quota() *ours.QuotaSpec {
+	return &ours.QuotaSpec{Name: "poisoned", Limits: []*ours.QuotaLimit{{RegionLimit: &ours.QuotaResources{CPU: new(1000)}}}}
+}
+
+func role() *ours.ACLRole {
+	return &ours.ACLRole{Name: "poisoned", Policies: []*ours.ACLRolePolicyLink{{Name: "poisoned"}}}
+}
+
+func method() *ours.ACLAuthMethod {
+	return &ours.ACLAuthMethod{Name: "poisoned", Type: ours.AuthMethodJWT, TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &ours.ACLAuthConfig{JWKSURL: "https://127.0.0.1:1/"}}
+}
+
+func rule() *ours.ACLBindingRule {
+	return &ours.ACLBindingRule{AuthMethod: "poisoned", BindType: "policy", BindName: "x", Selector: "x in list.x"}
 }
 
 // TestEveryWriteIsListed compares the list with the route table.
@@ -280,7 +319,7 @@ func (w write) bodies(t *testing.T) (out []string) {
 // TestPoisonedWritesEndNoServer sends bad bodies to every HTTP write of three servers: all are answered or refused, and
 // after a restart of the servers all is there.
 func TestPoisonedWritesEndNoServer(t *testing.T) {
-	b := newBed(t)
+	b := newBed(t, true)
 	s := b.servers[0]
 	s.Register(kit.ShellJob("kept", "exec sleep 10000"))
 	alloc := s.Running("kept", 1)
