@@ -49,6 +49,17 @@ func Start(tb testing.TB) *Agent {
 // Prepare is Start without starting the agent.
 func Prepare(tb testing.TB) *Agent {
 	tb.Helper()
+	return prepare(tb, ACL)
+}
+
+// PrepareGuarded is Prepare with access control.
+func PrepareGuarded(tb testing.TB) *Agent {
+	tb.Helper()
+	return prepare(tb, true)
+}
+
+func prepare(tb testing.TB, acl bool) *Agent {
+	tb.Helper()
 	if os.Getuid() != 0 {
 		tb.Skip("real mounts need root")
 	}
@@ -59,7 +70,7 @@ func Prepare(tb testing.TB) *Agent {
 		tb.Fatal(err)
 	}
 	web, rpc := FreePort(tb), FreePort(tb)
-	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl"), ports: []int{web, rpc}, acl: ACL}
+	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl"), ports: []int{web, rpc}, acl: acl}
 	body := fmt.Sprintf(`
 data_dir = %q
 bind_addr = "127.0.0.1"
@@ -81,11 +92,11 @@ plugin "raw_exec" {
   config {
     enabled = true
   }
-}%s`, filepath.Join(dir, "data"), web, rpc, access(ACL))
+}%s`, filepath.Join(dir, "data"), web, rpc, access(acl))
 	if err := os.WriteFile(a.config, []byte(body), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web), SecretID: Token()})
+	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web), SecretID: token(acl)})
 	if err != nil {
 		tb.Fatal(err)
 	}
