@@ -52,8 +52,8 @@ type Meta struct {
 
 const tokenHeader = "X-Nomad-Token"
 
-// maxErrorBytes bounds how much of a failed answer is read.
-const maxErrorBytes = 64 << 10
+// maxErrorBytes bounds how much of a failed answer is read. A conflict holds a variable of 64 KiB as JSON.
+const maxErrorBytes = 512 << 10
 
 func unixDialer(d *net.Dialer, path string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) }
