@@ -36,3 +36,13 @@ var Quota string
 //
 //go:embed quota.json
 var QuotaJSON string
+
+// Variable is a variable file that explains its keys: what "var init" writes.
+//
+//go:embed variable.hcl
+var Variable string
+
+// VariableJSON is a variable file in JSON: what "var init -out json" writes.
+//
+//go:embed variable.json
+var VariableJSON string
