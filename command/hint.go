@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -53,6 +55,11 @@ func hint(err error) string {
 	var e *rest.Error
 	if !errors.As(err, &e) || e.Code != http.StatusForbidden || e.Text != "Permission denied" {
 		return ""
+	}
+	if path, found := strings.CutPrefix(e.Path, "var/"); found {
+		capability := map[string]string{http.MethodGet: "read", http.MethodDelete: "destroy"}[e.Method]
+		return fmt.Sprintf("The token needs a policy with: namespace %q { variables { path %q { capabilities = [%q] } } }\n",
+			cmp.Or(e.Namespace, api.DefaultNamespace), path, cmp.Or(capability, "write"))
 	}
 	best, capability := "", management
 	for path, of := range needed {

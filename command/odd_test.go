@@ -127,6 +127,17 @@ quota status x
 quota inspect x
 quota apply $QUOTA
 quota delete x
+var list
+var list -out terse x
+var list -out json
+var get x
+var get -out hcl x
+var get -out json x
+var put -force x a=b
+var put x a=b
+var put -out table x a=b
+var purge x
+var purge -check-index 1 x
 server members
 server members -verbose
 agent-info

@@ -1,0 +1,2 @@
+// Package variables has the verbs of "nomad var".
+package variables
