@@ -1,6 +1,6 @@
 package api
 
-//msgp:ignore ACLTokenListStub ACLPolicyListStub ACLBootstrap
+//msgp:ignore ACLTokenListStub ACLPolicyListStub
 
 import "time"
 

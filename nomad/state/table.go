@@ -3,6 +3,8 @@ package state
 import (
 	"iter"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -12,9 +14,16 @@ type stamps struct{ create, modify *uint64 }
 // table is the typed view of one table.
 type table[T any] struct{ *layout }
 
+// encoded is a row that snapshots can contain.
+type encoded[T any] interface {
+	*T
+	msgp.Marshaler
+	msgp.Unmarshaler
+}
+
 // tableOf describes a table; without stamps its rows record no create and modify index.
-func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
-	l := &layout{name: name, stamped: at != nil, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
+func tableOf[T any, P encoded[T]](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
+	l := &layout{name: name, stamped: at != nil, indexes: append([]*index{primary}, others...), fresh: func() any { return P(new(T)) }}
 	l.created = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.create }) }
 	l.modified = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.modify }) }
 	l.stamp = func(row, old any, index uint64) {
