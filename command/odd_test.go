@@ -127,10 +127,10 @@ quota status x
 quota inspect x
 quota apply $QUOTA
 quota delete x
-var list
+var list -out table
 var list -out terse x
 var list -out json
-var get x
+var get -out table x
 var get -out hcl x
 var get -out json x
 var put -force x a=b

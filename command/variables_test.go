@@ -27,12 +27,13 @@ func TestVariablesAreShown(t *testing.T) {
 		"GET /v1/vars": []*api.VariableMeta{&v.VariableMeta}, "GET /v1/var/app/x": v, "PUT /v1/var/app/x": v,
 		"GET /v1/var/app/none": &refusal{404, "variable not found"},
 	})
-	run(t, a, "", "var", "list").wantOut(t, "Namespace  Path   Last Updated\ndefault    app/x  N/A\n")
+	run(t, a, "", "var", "list", "-out", "table").wantOut(t, "Namespace  Path   Last Updated\ndefault    app/x  N/A\n")
 	run(t, a, "", "var", "list", "-out", "terse", "-filter", "f", "-per-page", "2", "-page-token", "p", "app").wantOut(t, "app/x\n")
 	if got := a.asked[len(a.asked)-1]; got != "GET /v1/vars?filter=f&next_token=p&per_page=2&prefix=app" {
 		t.Errorf("asked %s", got)
 	}
-	run(t, a, "", "var", "get", "app/x").wantOut(t, "Namespace   = default\nPath        = app/x\nCreate Time = N/A\nCheck Index = 16\n\nItems\na   = 1\nb c = x\n      \"${y}\" \\ ü\\u001b\n")
+	run(t, a, "", "var", "get", "-out", "table", "app/x").wantOut(t, "Namespace   = default\nPath        = app/x\nCreate Time = N/A\nCheck Index = 16\n\nItems\na   = 1\nb c = x\n      \"${y}\" \\ ü\\u001b\n")
+	run(t, a, "", "var", "list").want(t, 0, `"ModifyIndex": 16`)
 	run(t, a, "", "var", "get", "-item", "b c", "app/x").wantOut(t, odd["b c"]+"\n")
 	run(t, a, "", "var", "get", "-template", "{{.Path}} {{.Items.a}}", "app/x").wantOut(t, "app/x 1\n")
 	run(t, a, "", "var", "get", "-item", "c", "app/x").want(t, 1, `does not contain item "c"`)
@@ -107,9 +108,9 @@ func TestVariableConflictsShowNoValues(t *testing.T) {
 	}{
 		{"put app/x k=SECRET new=SECRET same=1", []string{"index of this command is 0, the variable has the index 140", "~ k has another value", "+ new would be added", "- gone would be removed", "add -force or -check-index=140"}},
 		{"purge -check-index 1 app/x", []string{"the variable has the index 140", "add -check-index=140"}},
-		{"purge app/x", []string{"Error purging variable", "409"}},
+		{"purge app/x", []string{"Error purging variable", "409", "may be locked"}},
 		{"put app/lock a=SECRET", []string{"is locked"}},
-		{"put app/bad a=SECRET", []string{"conflict"}},
+		{"put app/bad a=SECRET", []string{"Check-and-Set conflict", "another index"}},
 		{"put -force app/text a=SECRET", []string{"cas error: busy"}},
 		{"put -namespace dev app/denied a=SECRET", []string{`namespace "dev" { variables { path "app/denied" { capabilities = ["write"] } } }`}},
 	} {

@@ -25,20 +25,29 @@ func Group() *cli.Command {
 		List("list"), Get("get"), Init("init"), Put("put"), Purge("purge"), Lock("lock"))
 }
 
-// outputs are the flags of a format.
-func outputs(standard string, others ...string) []cli.Flag {
+// outputs are the flags of a format. The standard one is printed without -out.
+func outputs(standard string, formats ...string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "out", Value: standard, Usage: "`format` of the output: " + strings.Join(append([]string{standard}, others...), ", ")},
+		&cli.StringFlag{Name: "out", Usage: "`format` of the output: " + strings.Join(formats, ", ") + "; by default " + standard},
 		&cli.StringFlag{Name: "template", Usage: "print the output through a Go `template`, with -out go-template"},
 		&cli.BoolFlag{Name: "ui", Hidden: true},
 	}
 }
 
-// format is the value of -out, which must be one of the formats.
+// onTerminal describes the output of reads: programs get JSON.
+const onTerminal = "table on a terminal and json elsewhere"
+
+// format is the value of -out, which must be one of the formats; the first is that of terminals.
 func format(s *session.Session, formats ...string) (string, error) {
 	out := s.String("out")
-	if s.IsSet("template") && !s.IsSet("out") {
+	switch {
+	case out != "":
+	case s.String("template") != "":
 		out = "go-template"
+	case formats[0] == "table" && !s.Terminal():
+		out = "json"
+	default:
+		out = formats[0]
 	}
 	for _, f := range formats {
 		if f != out {
@@ -56,7 +65,7 @@ func format(s *session.Session, formats ...string) (string, error) {
 func List(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list variables without their items", Args: "[<prefix>]", Max: 1,
-		Flags: append(outputs("table", "terse", "json", "go-template"),
+		Flags: append(outputs(onTerminal, "table", "terse", "json", "go-template"),
 			&cli.StringFlag{Name: "filter", Usage: "list only what matches the filter `expression`"},
 			&cli.IntFlag{Name: "per-page", Usage: "number of `rows` per page"},
 			&cli.StringFlag{Name: "page-token", Usage: "start at the page with this `token`"}),
@@ -101,7 +110,7 @@ func list(ctx context.Context, s *session.Session) error {
 func Get(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "read a variable", Args: "<path>", Min: 1, Max: 1,
-		Flags: append(outputs("table", "hcl", "json", "none", "go-template"), &cli.StringFlag{Name: "item", Usage: "print only the value of the item with this `key`"}),
+		Flags: append(outputs(onTerminal, "table", "hcl", "json", "none", "go-template"), &cli.StringFlag{Name: "item", Usage: "print only the value of the item with this `key`"}),
 		Run: func(ctx context.Context, s *session.Session) error {
 			out, err := format(s, "table", "hcl", "json", "none", "go-template")
 			if err != nil {
@@ -159,7 +168,7 @@ func Init(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "write an example variable file", Args: "[<file>]", Max: 1, Offline: true,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "out", Value: "hcl", Usage: "`format` of the file: hcl, json"},
+			&cli.StringFlag{Name: "out", Usage: "`format` of the file: hcl, json; by default hcl"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print nothing"},
 		},
 		Run: func(_ context.Context, s *session.Session) error {

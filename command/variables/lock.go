@@ -41,7 +41,7 @@ func Lock(name string) *cli.Command {
 			&cli.DurationFlag{Name: "backoff", Value: standardBackoff, Usage: "`duration` between two attempts"},
 			&cli.BoolFlag{Name: "early-return", Usage: "fail if the variable is locked, instead of waiting"},
 			&cli.BoolFlag{Name: "shell", Value: true, Usage: "run the command by $SHELL -c, or /bin/sh"},
-			&cli.StringFlag{Name: "out", Value: "none", Usage: "`format` in which the locked variable is printed: none, table, hcl, json", Hidden: true},
+			&cli.StringFlag{Name: "out", Usage: "`format` in which the locked variable is printed: none, table, hcl, json", Hidden: true},
 			&cli.StringFlag{Name: "template", Hidden: true},
 			session.Verbose(),
 		},

@@ -29,7 +29,7 @@ func Put(name string) *cli.Command {
 			"of -check-index, by default the modify index of the file; 0 means that it must not exist.\n\n" +
 			"  nomad var put nomad/jobs/web/db password=@secret.txt\n" +
 			"  nomad var get -out hcl app/x > x.hcl; edit x.hcl; nomad var put @x.hcl",
-		Flags: append(outputs("none", "table", "hcl", "json", "go-template"),
+		Flags: append(outputs("none", "none", "table", "hcl", "json", "go-template"),
 			&cli.StringFlag{Name: "in", Usage: "`format` of the file: hcl, json; found out by default"},
 			&cli.StringFlag{Name: checkIndex, Usage: "write only if the variable has this modify `index`; 0: if it does not exist"},
 			&cli.BoolFlag{Name: "force", Usage: "write whatever the index is"},
@@ -70,7 +70,7 @@ func put(ctx context.Context, s *session.Session) error {
 	}
 	stored, err := s.PutVariable(ctx, v, index)
 	if err != nil {
-		return refused(s, "creating variable", v, index, err)
+		return refused("creating variable", v, index, err)
 	}
 	if out != "none" {
 		return show(s, stored, out)
@@ -106,7 +106,7 @@ func Purge(name string) *cli.Command {
 				return err
 			}
 			if err := s.DeleteVariable(ctx, s.Arg(0), index); err != nil {
-				return refused(s, "purging variable", nil, index, err)
+				return refused("purging variable", nil, index, err)
 			}
 			s.Printf("Successfully purged variable %q!\n", s.Arg(0))
 			return nil
@@ -115,29 +115,28 @@ func Purge(name string) *cli.Command {
 }
 
 // refused is the error of a write. Of a conflict it has what changed, by the keys of the items, and the next step.
-func refused(s *session.Session, doing string, ours *api.Variable, index *uint64, err error) error {
+func refused(doing string, ours *api.Variable, index *uint64, err error) error {
 	var c *rest.VariableConflict
 	if !errors.As(err, &c) {
 		return session.Failed(doing, err)
 	}
-	if index == nil {
-		return session.Failed(doing, fmt.Errorf("%w; another lock holder may use it: see nomad var list", err))
+	stored := c.Stored
+	if index == nil || stored.Lock != nil || *index != 0 && stored.ModifyIndex == *index {
+		return session.Failed(doing, fmt.Errorf("%w; it may be locked: only the holder of the lock can change it until the lock is released or expires", err))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Check-and-Set conflict\n\nThe check index of this command is %d, ", *index)
-	if c.Stored.ModifyIndex == 0 {
-		b.WriteString("the variable has another one, does not exist or is locked.\nThe server does not show it: the token may not read it, or it is locked.")
+	if stored.ModifyIndex == 0 {
+		b.WriteString("the variable has another index. It does not exist, it is locked, or the token may not read it.")
 		return errors.New(b.String())
 	}
-	fmt.Fprintf(&b, "the variable has the index %d.\nIt was last updated at %s.\n", c.Stored.ModifyIndex, view.UnixTime(c.Stored.ModifyTime))
-	if ours != nil {
-		b.WriteString(changes(c.Stored.Items, ours.Items))
-	}
+	fmt.Fprintf(&b, "the variable has the index %d.\nIt was last updated at %s.\n", stored.ModifyIndex, view.UnixTime(stored.ModifyTime))
 	force := ""
 	if ours != nil {
+		b.WriteString(changes(stored.Items, ours.Items))
 		force = "-force or "
 	}
-	fmt.Fprintf(&b, "\nTo change it nevertheless, add %s-%s=%d before the arguments.", force, checkIndex, c.Stored.ModifyIndex)
+	fmt.Fprintf(&b, "\nTo change it nevertheless, add %s-%s=%d before the arguments.", force, checkIndex, stored.ModifyIndex)
 	return errors.New(b.String())
 }
 
