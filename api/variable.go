@@ -1,6 +1,6 @@
 package api
 
-//msgp:ignore Variable VariableRow
+//msgp:ignore Variable
 
 // VariableMeta is what lists show of a variable.
 type VariableMeta struct {
@@ -26,7 +26,16 @@ type VariableLock struct {
 // Variable is a variable in clear.
 type Variable struct {
 	VariableMeta
-	Items map[string]string
+	Items map[string]string `json:",omitempty"`
+}
+
+// Shown returns what everyone who may list the variable sees of it: without the secret of the holder of its lock.
+func (m *VariableMeta) Shown() *VariableMeta {
+	c := *m
+	if m.Lock != nil {
+		c.Lock = &VariableLock{TTL: m.Lock.TTL, LockDelay: m.Lock.LockDelay}
+	}
+	return &c
 }
 
 // VariableRow is a variable as it is stored.
@@ -35,6 +44,11 @@ type VariableRow struct {
 	// KeyID is the root key with which Data, the JSON of the items, is encrypted.
 	KeyID string `msg:",omitempty"`
 	Data  []byte `msg:",omitempty"`
+}
+
+// Redacted returns the row without the items and the secret of the lock.
+func (r *VariableRow) Redacted() *VariableRow {
+	return &VariableRow{VariableMeta: *r.Shown(), KeyID: r.KeyID}
 }
 
 // VariableOp is a change of a variable.

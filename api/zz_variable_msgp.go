@@ -1511,3 +1511,118 @@ func (z *VariableResponse) Msgsize() (s int) {
 	s += 10 + z.QueryMeta.Msgsize()
 	return
 }
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VariableRow) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.KeyID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Data == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		// string "VariableMeta"
+		o = append(o, 0xac, 0x56, 0x61, 0x72, 0x69, 0x61, 0x62, 0x6c, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.VariableMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "VariableMeta")
+			return
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "KeyID"
+			o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.KeyID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Data"
+			o = append(o, 0xa4, 0x44, 0x61, 0x74, 0x61)
+			o = msgp.AppendBytes(o, z.Data)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VariableRow) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z75007337limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "VariableMeta":
+			bts, err = z.VariableMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VariableMeta")
+				return
+			}
+		case "KeyID":
+			z.KeyID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "KeyID")
+				return
+			}
+		case "Data":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Data")
+				return
+			}
+			if zb0002 > z75007337limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Data == nil || uint32(cap(z.Data)) < zb0002 {
+				z.Data = make([]byte, zb0002)
+			} else {
+				z.Data = z.Data[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Data, bts[:zb0002])
+			bts = bts[zb0002:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VariableRow) Msgsize() (s int) {
+	s = 1 + 13 + z.VariableMeta.Msgsize() + 6 + msgp.StringPrefixSize + len(z.KeyID) + 5 + msgp.BytesPrefixSize + len(z.Data)
+	return
+}

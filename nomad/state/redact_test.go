@@ -11,7 +11,7 @@ import (
 
 // No table keeps a secret in a redacted snapshot.
 func TestRedactedSnapshotsHaveNoSecrets(t *testing.T) {
-	secret := regexp.MustCompile(`Secrets\[|SecretID|ClientSecret|PemKey$|Wrapped|PublishContext|MountFlags`)
+	secret := regexp.MustCompile(`Secrets\[|SecretID|ClientSecret|PemKey$|Wrapped|PublishContext|MountFlags|Data$|Lock\.ID`)
 	for _, l := range tables {
 		switch l.fresh().(type) {
 		case *api.Job, *api.Allocation: // jobs are shown to everybody as they were asked for

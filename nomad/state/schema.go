@@ -40,6 +40,7 @@ const (
 	TableACLOneTimeTokens = "acl_one_time_tokens"
 	TableACLBootstrap     = "acl_bootstrap"
 	TableQuotas           = "quotas"
+	TableVariables        = "variables"
 )
 
 var (
@@ -163,6 +164,11 @@ var (
 		TableQuotas, func(q *api.QuotaSpec) stamps { return stamps{&q.CreateIndex, &q.ModifyIndex} },
 		unique(func(q *api.QuotaSpec) string { return q.Name }),
 	)
+	// Rows keep the indexes of their last change by a user, so the commands set them: an encryption with another key is none.
+	variables = tableOf[api.VariableRow](
+		TableVariables, nil, unique(func(v *api.VariableRow) string { return rowKey(v.Namespace, v.Path) }),
+		by("key", func(v *api.VariableRow) string { return v.KeyID }), byEach("locked", lockedVariables),
+	)
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
@@ -177,7 +183,7 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
 		rootKeys.layout, aclTokens.layout, aclPolicies.layout, aclRoles.layout, aclAuthMethods.layout, aclBindingRules.layout,
-		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout,
+		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

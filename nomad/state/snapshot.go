@@ -77,6 +77,8 @@ func redacted(row any) any {
 		return &c
 	case *api.RootKey:
 		return r.Redacted()
+	case *api.VariableRow:
+		return r.Redacted()
 	case *api.ACLToken:
 		return r.Redacted()
 	case *api.ACLAuthMethod:
