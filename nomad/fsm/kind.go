@@ -119,3 +119,11 @@ const (
 	KindQuotaUpsert Kind = iota + 170
 	KindQuotaDelete
 )
+
+// Commands on variables.
+const (
+	KindVariableSet Kind = iota + 190
+	KindVariableDelete
+	KindVariableRelease
+	KindVariableReencrypt
+)

@@ -164,11 +164,10 @@ var (
 		TableQuotas, func(q *api.QuotaSpec) stamps { return stamps{&q.CreateIndex, &q.ModifyIndex} },
 		unique(func(q *api.QuotaSpec) string { return q.Name }),
 	)
-	// Rows keep the indexes of their last change by a user, so the commands set them: an encryption with another key is none.
-	variables = tableOf[api.VariableRow](
-		TableVariables, nil, unique(func(v *api.VariableRow) string { return rowKey(v.Namespace, v.Path) }),
+	variables = tableOf(
+		TableVariables, func(v *api.VariableRow) stamps { return stamps{&v.CreateIndex, &v.ModifyIndex} }, unique(func(v *api.VariableRow) string { return rowKey(v.Namespace, v.Path) }),
 		by("key", func(v *api.VariableRow) string { return v.KeyID }), byEach("locked", lockedVariables),
-	)
+	).stampedByCommands()
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 

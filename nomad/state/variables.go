@@ -37,7 +37,8 @@ func (t *Txn) VariablesOfRootKey(id string) iter.Seq[*api.VariableRow] {
 	return variables.list(t, "key", id)
 }
 
-// PutVariable stores the variable with the indexes that it has.
+// PutVariable stores the variable with the indexes that it has. Those of a change are [Txn.Index]; an encryption with another
+// root key keeps them.
 func (t *Txn) PutVariable(v *api.VariableRow) { variables.put(t, v) }
 
 // DeleteVariable deletes the variable and reports whether there was one.
