@@ -36,6 +36,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/regions"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variables"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -63,7 +64,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, nextCommands,
+		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, variables.Commands, nextCommands,
 	)
 }
 
@@ -210,8 +211,9 @@ func (s *Server) services() {
 	deploymentService := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
 	s.keyring = keyring.New(keyring.Config{
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
-		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer,
+		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer, Voters: s.raft.Voters,
 	})
+	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
 	global := &regions.Regions{
 		Log: log.Named("regions"), State: s.state, Raft: s.raft, Servers: s.rpc, Region: s.conf.Region, ReplicationToken: s.conf.ReplicationToken,
 	}
@@ -224,6 +226,7 @@ func (s *Server) services() {
 	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		aclService, nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
+		variableService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
@@ -254,6 +257,8 @@ func (s *Server) services() {
 		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobService.Launch}).Run},
 		{"gc", gcService.Run},
 		{"expired tokens", aclService.Run},
+		{"locks of variables", variableService.Run},
+		{"keys of variables", variableService.Rotate},
 		{"access of other regions", global.Replicate},
 	}
 	s.loops = append(s.loops, s.nextLoops()...)

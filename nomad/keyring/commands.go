@@ -21,6 +21,8 @@ type AddKey struct {
 // DeleteKey forgets a root key that is not active.
 type DeleteKey struct {
 	KeyID string `msg:",omitempty"`
+	// Force deletes a key that variables are encrypted with.
+	Force bool `msg:",omitempty"`
 }
 
 // Commands registers this package's commands.
@@ -63,6 +65,13 @@ func (c *DeleteKey) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.NotFound, "root key %q not found", c.KeyID)
 	case k.State == api.RootKeyActive:
 		return nil, fault.New(fault.Conflict, "root key %s is the active one: rotate the keyring first", c.KeyID)
+	}
+	used := 0
+	for range tx.VariablesOfRootKey(c.KeyID) {
+		used++
+	}
+	if used > 0 && !c.Force {
+		return nil, fault.New(fault.Conflict, "%d variables are encrypted with root key %s: wait until they are encrypted with the active key, or use force, which makes them unreadable", used, c.KeyID)
 	}
 	tx.DeleteRootKey(c.KeyID)
 	return nil, nil

@@ -30,7 +30,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		for id := range had {
 			if !has[id] && tx.Line() == line { // a restore may be undone by another one
-				if err := s.store.drop(id); err != nil {
+				if err := s.drop(id); err != nil {
 					s.Log.Warn("what unwraps a deleted root key stays", "key", id, "error", err)
 				}
 			}

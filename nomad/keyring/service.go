@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +30,8 @@ type Config struct {
 	Servers func() []string
 	Address string
 	Peer    func(address string) (wire.Caller, error)
+	// Voters lists the servers whose majority must have a key before it encrypts data; nil is this server alone.
+	Voters func() (*api.Voters, bool, error)
 	// Patience is how long a leader asks others for what unwraps the active key before it makes a new one; 0 means
 	// 30 seconds.
 	Patience time.Duration
@@ -38,12 +41,16 @@ type Config struct {
 type Service struct {
 	Config
 	store *keystore
+	mu    sync.Mutex
+	// secrets are the unwrapped keys by id, and spread those that a majority has.
+	secrets map[string]*Secret
+	spread  map[string]bool
 }
 
 // New makes the service.
 func New(c Config) *Service {
 	c.Patience = cmp.Or(c.Patience, patience)
-	return &Service{c, newKeystore(c.Dir)}
+	return &Service{Config: c, store: newKeystore(c.Dir), secrets: map[string]*Secret{}, spread: map[string]bool{}}
 }
 
 var table = []state.Key{state.TableKey(state.TableRootKeys)}
@@ -95,8 +102,8 @@ func ordered(tx *state.Txn) []*api.RootKey {
 	return keys
 }
 
-// Rotate makes a new active key; what the older ones signed stays valid. Nothing is encrypted by them yet that a full
-// rotation had to encrypt again.
+// Rotate makes a new active key; what the older ones signed stays valid. Every rotation is a full one: the variables are
+// encrypted with the new key in the background.
 func (s *Service) Rotate(ctx context.Context, r *api.RootKeyRotateRequest) (*api.RootKeyRotateResponse, error) {
 	switch {
 	case r.Algorithm != "" && r.Algorithm != api.EncryptionAES256GCM:
@@ -134,7 +141,7 @@ func (s *Service) rotate(ctx context.Context) (*api.RootKeyRotateResponse, error
 
 // Delete forgets a key that is not active.
 func (s *Service) Delete(ctx context.Context, r *api.RootKeyDeleteRequest) (*api.WriteMeta, error) {
-	res, err := s.Raft.Propose(ctx, &DeleteKey{KeyID: r.KeyID})
+	res, err := s.Raft.Propose(ctx, &DeleteKey{KeyID: r.KeyID, Force: r.Force})
 	if err != nil {
 		return nil, fmt.Errorf("delete root key: %w", err)
 	}
@@ -163,6 +170,12 @@ func (s *Service) Active() (*Secret, error) {
 }
 
 func (s *Service) secret(key *api.RootKey) (*Secret, error) {
+	s.mu.Lock()
+	known := s.secrets[key.KeyID]
+	s.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
 	unlock, err := s.store.get(key.KeyID)
 	if err != nil {
 		return nil, err
@@ -170,5 +183,20 @@ func (s *Service) secret(key *api.RootKey) (*Secret, error) {
 	if unlock == nil {
 		return nil, fault.New(fault.Unavailable, "this server does not have what unwraps root key %s", key.KeyID)
 	}
-	return open(key, unlock)
+	secret, err := open(key, unlock)
+	if err == nil {
+		s.mu.Lock()
+		s.secrets[key.KeyID] = secret
+		s.mu.Unlock()
+	}
+	return secret, err
+}
+
+// drop forgets a deleted key.
+func (s *Service) drop(id string) error {
+	s.mu.Lock()
+	delete(s.secrets, id)
+	delete(s.spread, id)
+	s.mu.Unlock()
+	return s.store.drop(id)
 }

@@ -128,19 +128,32 @@ func (z *AddKey) Msgsize() (s int) {
 func (z DeleteKey) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(1)
-	var zb0001Mask uint8 /* 1 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.KeyID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-	if (zb0001Mask & 0x1) == 0 { // if not omitted
-		// string "KeyID"
-		o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
-		o = msgp.AppendString(o, z.KeyID)
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "KeyID"
+			o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.KeyID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
+		}
 	}
 	return
 }
@@ -173,6 +186,12 @@ func (z *DeleteKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "KeyID")
 				return
 			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -187,6 +206,6 @@ func (z *DeleteKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z DeleteKey) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID)
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID) + 6 + msgp.BoolSize
 	return
 }

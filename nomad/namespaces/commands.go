@@ -78,7 +78,7 @@ func (c *UpsertPool) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Apply forgets the namespace, unless a job, a volume or a running allocation is in it.
+// Apply forgets the namespace, unless a job, a volume, a variable or a running allocation is in it.
 func (c *DeleteNamespace) Apply(tx *state.Txn) (any, error) {
 	if tx.Namespace(c.Name) == nil {
 		return nil, fault.New(fault.NotFound, "namespace %q not found", c.Name)
@@ -95,7 +95,10 @@ func (c *DeleteNamespace) Apply(tx *state.Txn) (any, error) {
 			u.add("allocation", a.ID)
 		}
 	}
-	if err := u.refusal("namespace", c.Name, "purge the jobs and delete the volumes first"); err != nil {
+	for v := range tx.VariableSpan(state.Span{Namespace: c.Name}) {
+		u.add("variable", v.Path)
+	}
+	if err := u.refusal("namespace", c.Name, "purge the jobs, and delete the volumes and the variables first"); err != nil {
 		return nil, err
 	}
 	tx.DeleteNamespace(c.Name)
