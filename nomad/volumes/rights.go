@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -36,7 +37,26 @@ func mayUse(ctx context.Context, tx *state.Txn, plugin, external string) error {
 			return access.ErrDenied
 		}
 	}
+	// Plugins with the same driver reach the same storage.
+	p := pluginview.Of(tx, plugin)
+	if p == nil || p.Provider == "" {
+		return nil
+	}
+	for v := range tx.Volumes(api.AllNamespaces) {
+		if v.Provision.Provider == p.Provider && v.RemoteID() == external && !access.Of(ctx).Rights.Allows(writeVolume, v.Namespace) {
+			return access.ErrDenied
+		}
+	}
 	return nil
+}
+
+// mayName refuses the name of a volume that the caller does not see, without naming that volume.
+func (s *Service) mayName(ctx context.Context, spec *api.VolumeSpec) error {
+	o := commands.OfName(s.state.Read(), spec)
+	if unrestricted(ctx) || o == nil || access.Of(ctx).Rights.Sees(o.Namespace) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "volume %q: plugin %q has another volume with the name %q: choose another name", spec.ID, spec.PluginID, spec.Name)
 }
 
 // mayCopy refuses specs that register or copy what is at the provider for others.

@@ -3,6 +3,7 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -36,7 +37,11 @@ plugin { policy = "read" }
 // What a team has at the provider is neither registered, copied, seen nor deleted by another team.
 func TestVolumesOfOtherNamespaces(t *testing.T) {
 	r := newRig(t)
-	n := r.Node("n1")
+	n := r.Node("n1", func(n *api.Node) {
+		second := *n.CSINodePlugins["p"]
+		second.PluginID = "p2"
+		n.CSINodePlugins["p2"] = &second
+	})
 	r.Edit(func(tx *state.Txn) {
 		for _, ns := range []string{"a", "b"} {
 			tx.PutNamespace(&api.Namespace{Name: ns})
@@ -56,6 +61,12 @@ func TestVolumesOfOtherNamespaces(t *testing.T) {
 	register := &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{spec}}
 	_, err := r.Service.Register(r.as(t, teamA, wire.VolumeRegister.Needs, register), register)
 	denied("register their external volume", err)
+
+	twin := *spec
+	twin.PluginID = "p2"
+	register = &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{&twin}}
+	_, err = r.Service.Register(r.as(t, teamA, wire.VolumeRegister.Needs, register), register)
+	denied("register it with another plugin of the same driver", err)
 
 	clone := volumestest.Made("clone")
 	clone.Namespace, clone.CloneID = "a", "external-b"
@@ -81,7 +92,18 @@ func TestVolumesOfOtherNamespaces(t *testing.T) {
 	if out, err := r.Service.Attachments(r.as(t, teamA, wire.VolumeAttachments.Needs, list), list); err != nil || len(out.Attachments) != 0 {
 		t.Errorf("attachments: %v, %v", out, err)
 	}
-	if n.Count("Controller.Create") != 0 || n.Count("Controller.SnapshotDelete") != 0 || n.Count("Controller.Unpublish") != 0 {
+	if err := r.Create(&api.VolumeSpec{ID: "made-by-b", Name: "the-name-of-b", Namespace: "b", PluginID: "p", RequestedCapabilities: other.RequestedCapabilities}); err != nil {
+		t.Fatal(err)
+	}
+	made := n.Count("Controller.Create")
+	named := volumestest.Made("named")
+	named.Namespace, named.Name = "a", "the-name-of-b"
+	create = &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{named}}
+	_, err = r.Service.Create(r.as(t, teamA, wire.VolumeCreate.Needs, create), create)
+	if !errors.Is(err, fault.Conflict) || strings.Contains(err.Error(), "made-by-b") {
+		t.Errorf("create a volume with the name of theirs: %v", err)
+	}
+	if n.Count("Controller.Create") != made || n.Count("Controller.SnapshotDelete") != 0 || n.Count("Controller.Unpublish") != 0 {
 		t.Error("the driver was called")
 	}
 

@@ -56,7 +56,10 @@ func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.
 		if s.made(spec) {
 			write, known = s.update, append(known, spec.ID)
 		}
-		at, err := write(ctx, spec)
+		at, err := uint64(0), s.mayName(ctx, spec)
+		if err == nil {
+			at, err = write(ctx, spec)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("create volume %q: %w", spec.ID, err))
 			continue

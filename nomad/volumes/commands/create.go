@@ -56,15 +56,23 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	return v.Provision.Operation(), nil
 }
 
-// nameIsFree refuses a name, which is the driver's key of a creation, that another volume was created by.
-func nameIsFree(tx *state.Txn, spec *api.VolumeSpec) error {
+// OfName returns another volume that was created by the name of a spec, which is the driver's key of a creation, or nil.
+func OfName(tx *state.Txn, spec *api.VolumeSpec) *api.Volume {
 	for o := range tx.VolumesByPlugin(spec.PluginID) {
 		r := o.Provision.Replaces
 		used := o.Name == spec.Name && o.ExternalID == "" || r != nil && r.Name == spec.Name
 		if used && (o.ID != spec.ID || o.Namespace != spec.Namespace) {
-			return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would return that volume",
-				spec.ID, spec.Name, o.ID, o.Namespace)
+			return o
 		}
+	}
+	return nil
+}
+
+// nameIsFree refuses a name that another volume was created by.
+func nameIsFree(tx *state.Txn, spec *api.VolumeSpec) error {
+	if o := OfName(tx, spec); o != nil {
+		return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would return that volume",
+			spec.ID, spec.Name, o.ID, o.Namespace)
 	}
 	return nil
 }
