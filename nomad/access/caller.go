@@ -86,6 +86,15 @@ func Refusal(ctx context.Context, namespace string, missing error) error {
 	return missing
 }
 
+// Shown returns the id of an object in a namespace, or no id when the caller does not see the object: then the state is
+// watched, and the index of the reply is, as for an object that does not exist.
+func Shown(ctx context.Context, id, namespace string) string {
+	if Sees(ctx, namespace) {
+		return id
+	}
+	return ""
+}
+
 // Visible returns a filter of rows by their namespaces; nil shows all of them.
 func Visible(ctx context.Context) func(namespace string) bool {
 	if !Enabled(ctx) || Of(ctx).Rights.IsManagement() {

@@ -60,9 +60,13 @@ func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.Alloc
 // Get reads one allocation.
 func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetResponse, error) {
 	out := &api.AllocGetResponse{}
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.AllocKey(r.AllocID)}, func(tx *state.Txn) error {
+	id := r.AllocID
+	if a := s.state.Read().Alloc(id); a != nil {
+		id = access.Shown(ctx, id, a.Namespace)
+	}
+	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.AllocKey(id)}, func(tx *state.Txn) error {
 		out.Alloc = nil
-		a := tx.Alloc(r.AllocID)
+		a := tx.Alloc(id)
 		switch {
 		case a == nil || !access.Sees(ctx, a.Namespace):
 		case access.Of(ctx).Rights.Allows(readJob, a.Namespace):

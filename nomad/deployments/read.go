@@ -32,12 +32,21 @@ func (s *Service) List(ctx context.Context, r *api.QueryOptions) (*api.Deploymen
 	return out, err
 }
 
+// shown is the id that a request names; none when the caller does not see the deployment.
+func (s *Service) shown(ctx context.Context, id string) string {
+	if d := s.State.Read().Deployment(id); d != nil {
+		return access.Shown(ctx, id, d.Namespace)
+	}
+	return id
+}
+
 // Get reads one deployment.
 func (s *Service) Get(ctx context.Context, r *api.DeploymentRequest) (*api.DeploymentGetResponse, error) {
 	out := &api.DeploymentGetResponse{}
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.DeploymentKey(r.DeploymentID)}, func(tx *state.Txn) error {
+	id := s.shown(ctx, r.DeploymentID)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.DeploymentKey(id)}, func(tx *state.Txn) error {
 		out.Deployment = nil
-		if d := tx.Deployment(r.DeploymentID); d != nil && access.Sees(ctx, d.Namespace) {
+		if d := tx.Deployment(id); d != nil && access.Sees(ctx, d.Namespace) {
 			out.Deployment = d
 		}
 		return nil
@@ -48,13 +57,14 @@ func (s *Service) Get(ctx context.Context, r *api.DeploymentRequest) (*api.Deplo
 // Allocations lists what a deployment placed or took over.
 func (s *Service) Allocations(ctx context.Context, r *api.DeploymentRequest) (*api.AllocListResponse, error) {
 	out := &api.AllocListResponse{}
-	keys := []state.Key{state.DeploymentKey(r.DeploymentID)}
-	if d := s.State.Read().Deployment(r.DeploymentID); d != nil {
+	id := s.shown(ctx, r.DeploymentID)
+	keys := []state.Key{state.DeploymentKey(id)}
+	if d := s.State.Read().Deployment(id); d != nil {
 		keys = append(keys, state.JobAllocsKey(d.Namespace, d.JobID))
 	}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Allocs = []*api.AllocStub{}
-		d := tx.Deployment(r.DeploymentID)
+		d := tx.Deployment(id)
 		if d == nil || !access.Sees(ctx, d.Namespace) {
 			return nil
 		}

@@ -134,16 +134,25 @@ func listOf(tx *state.Txn, r *api.EvalListRequest) page.List[*api.Evaluation, *a
 	return l
 }
 
+// shown is the id that a request names; none when the caller does not see the evaluation.
+func (s *Service) shown(ctx context.Context, id string) string {
+	if e := s.State.Read().Eval(id); e != nil {
+		return access.Shown(ctx, id, e.Namespace)
+	}
+	return id
+}
+
 // Get reads one evaluation.
 func (s *Service) Get(ctx context.Context, r *api.EvalRequest) (*api.EvalGetResponse, error) {
 	if r.EvalID == "" {
 		return nil, fault.New(fault.Invalid, "missing evaluation id")
 	}
 	resp := &api.EvalGetResponse{}
-	keys := []state.Key{state.EvalKey(r.EvalID)}
+	id := s.shown(ctx, r.EvalID)
+	keys := []state.Key{state.EvalKey(id)}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
 		resp.Eval = nil
-		e := tx.Eval(r.EvalID)
+		e := tx.Eval(id)
 		if e == nil || !access.Sees(ctx, e.Namespace) {
 			return nil
 		}
@@ -189,10 +198,11 @@ func stubOf(e *api.Evaluation) *api.EvaluationStub {
 // Allocations lists what an evaluation placed.
 func (s *Service) Allocations(ctx context.Context, r *api.EvalRequest) (*api.AllocListResponse, error) {
 	resp := &api.AllocListResponse{}
-	keys := []state.Key{state.EvalAllocsKey(r.EvalID)}
+	id := s.shown(ctx, r.EvalID)
+	keys := []state.Key{state.EvalAllocsKey(id)}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
 		resp.Allocs = nil
-		for a := range tx.AllocsByEval(r.EvalID) {
+		for a := range tx.AllocsByEval(id) {
 			if access.Sees(ctx, a.Namespace) {
 				resp.Allocs = append(resp.Allocs, row.Of(a))
 			}
