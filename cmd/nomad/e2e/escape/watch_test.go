@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
 // Bounds of what is asked at once, and of each answer.
@@ -239,6 +241,7 @@ func (w *watch) ask(ctx context.Context, method, path, body string) {
 		w.t.Errorf("%s: %v", path, err)
 		return
 	}
+	r.Header.Set("X-Nomad-Token", kit.Token())
 	resp, err := w.client.Do(r)
 	if err != nil {
 		return // it took too long: files without an end do
