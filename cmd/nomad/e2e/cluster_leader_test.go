@@ -129,9 +129,12 @@ func impatient() *http.Client { return &http.Client{Timeout: time.Second} }
 func TestLeaderKilled(t *testing.T) {
 	rounds := soaktest.Rounds(3, 20)
 	c := newCluster(t)
-	c.servers[0].Register(kit.ShellJob("w", "exec sleep 1000"))
+	c.servers[0].Register(kit.ShellJob("w", "sleep 1000; true"))
 	alloc := c.servers[0].Running("w", 1)
 	shells := c.node.Shells()
+	if len(shells) != 1 {
+		t.Fatalf("tasks are %v, want one", shells)
+	}
 	var times []time.Duration
 	crowd := 1.0
 	for i := range rounds {
