@@ -105,6 +105,7 @@ func search(c *endpoint.Call) (any, error) {
 	}
 	answer := searchAnswer{Matches: map[string][]string{}, Truncations: map[string]bool{}}
 	q := api.QueryOptions{Region: c.Query.Region, Namespace: c.Query.Namespace, AuthToken: c.Query.AuthToken, Stale: c.Query.Stale, MaxWait: c.Query.MaxWait, Prefix: body.Prefix, PerPage: searchLimit + 1}
+	permitted, denied := false, error(nil)
 	for _, f := range finders {
 		if body.Context != "" && body.Context != "all" && body.Context != f.context {
 			continue
@@ -114,11 +115,13 @@ func search(c *endpoint.Call) (any, error) {
 			continue // these servers have no such objects
 		}
 		if fault.Of(err) == fault.Denied && body.Context != f.context {
+			denied = err
 			continue // the caller may not list them
 		}
 		if err != nil {
 			return nil, err
 		}
+		permitted = permitted || f.context != "namespaces" // these are filtered for all callers
 		found = slices.DeleteFunc(found, func(id string) bool { return !strings.HasPrefix(id, body.Prefix) })
 		slices.Sort(found)
 		answer.Truncations[f.context] = len(found) > searchLimit
@@ -126,6 +129,9 @@ func search(c *endpoint.Call) (any, error) {
 		if answer.Index == 0 || meta.Index > answer.Index {
 			answer.QueryMeta = meta
 		}
+	}
+	if denied != nil && !permitted {
+		return nil, denied
 	}
 	c.SetRead(answer.QueryMeta)
 	return answer, nil
