@@ -3,7 +3,8 @@ package api
 // RightOn is the kind of object that a right is on.
 type RightOn string
 
-// Kinds of objects. Namespaces, node pools and host volumes have names; the others are single.
+// Kinds of objects. Namespaces, node pools and host volumes have names, variables that of their namespace with a slash and
+// their path; the others are single.
 const (
 	OnNamespace  RightOn = "namespace"
 	OnNode       RightOn = "node"
@@ -13,6 +14,7 @@ const (
 	OnOperator   RightOn = "operator"
 	OnQuota      RightOn = "quota"
 	OnPlugin     RightOn = "plugin"
+	OnVariable   RightOn = "variable"
 )
 
 // Right is one permission: any one of the capabilities on an object of the kind.

@@ -197,9 +197,10 @@ func TestACLExplain(t *testing.T) {
 	}
 	found.Verdict = api.Verdict{}
 	for args, asked := range map[string]string{
-		"node:read":                 "capability=read&on=node",
-		"-pool gpu read":            "capability=read&name=gpu&on=node_pool",
-		"-host-volume v mount-read": "capability=mount-read&name=v&on=host_volume",
+		"node:read":                            "capability=read&on=node",
+		"-pool gpu read":                       "capability=read&name=gpu&on=node_pool",
+		"-host-volume v mount-read":            "capability=mount-read&name=v&on=host_volume",
+		"-namespace dev -variable app/x write": "capability=write&name=dev%2Fapp%2Fx&namespace=dev&on=variable",
 	} {
 		run(t, a, "", append([]string{"acl", "explain"}, strings.Fields(args)...)...).want(t, 1, "refused", "no rule permits it")
 		if !a.wasAsked("GET /v1/acl/explain?" + asked) {

@@ -58,8 +58,8 @@ func hint(err error) string {
 	}
 	if path, found := strings.CutPrefix(e.Path, "var/"); found {
 		capability := map[string]string{http.MethodGet: "read", http.MethodDelete: "destroy"}[e.Method]
-		return fmt.Sprintf("The token needs a policy with: namespace %q { variables { path %q { capabilities = [%q] } } }\n",
-			cmp.Or(e.Namespace, api.DefaultNamespace), path, cmp.Or(capability, "write"))
+		return fmt.Sprintf("The rule that decides: nomad acl explain -namespace %s -variable %s %s\n",
+			view.Inline(cmp.Or(e.Namespace, api.DefaultNamespace)), view.Inline(path), cmp.Or(capability, "write"))
 	}
 	best, capability := "", management
 	for path, of := range needed {

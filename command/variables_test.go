@@ -112,7 +112,7 @@ func TestVariableConflictsShowNoValues(t *testing.T) {
 		{"put app/lock a=SECRET", []string{"is locked"}},
 		{"put app/bad a=SECRET", []string{"Check-and-Set conflict", "another index"}},
 		{"put -force app/text a=SECRET", []string{"cas error: busy"}},
-		{"put -namespace dev app/denied a=SECRET", []string{`namespace "dev" { variables { path "app/denied" { capabilities = ["write"] } } }`}},
+		{"put -namespace dev app/denied a=SECRET", []string{"nomad acl explain -namespace dev -variable app/denied write"}},
 	} {
 		o := run(t, a, "", append([]string{"var"}, strings.Fields(x.args)...)...)
 		o.want(t, 1, x.want...)

@@ -20,13 +20,14 @@ var single = []api.RightOn{api.OnNode, api.OnAgent, api.OnOperator, api.OnQuota,
 func explain(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "show the rule that permits or refuses a capability", Args: "<capability>", Min: 1, Max: 1, Format: true,
-		Description: "A capability is on the namespace, unless -pool or -host-volume is given or it has a prefix:\n" +
+		Description: "A capability is on the namespace, unless -pool, -host-volume or -variable is given or it has a prefix:\n" +
 			"node:read, agent:write, operator:keyring-read, quota:read, plugin:list. Exit code 1 means refused.\n\n" +
 			"  nomad acl explain -namespace dev submit-job",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "accessor", Usage: "accessor `id` of the token; the own token by default"},
 			&cli.StringFlag{Name: "pool", Usage: "`name` of the node pool that the capability is on"},
 			&cli.StringFlag{Name: "host-volume", Usage: "`name` of the host volume that the capability is on"},
+			&cli.StringFlag{Name: "variable", Usage: "`path` of the variable that the capability is on"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			right, object, err := asked(s)
@@ -61,7 +62,7 @@ func asked(s *session.Session) (right api.Right, object string, err error) {
 		}
 		object = ""
 	}
-	for flag, on := range map[string]api.RightOn{"pool": api.OnNodePool, "host-volume": api.OnHostVolume} {
+	for flag, on := range map[string]api.RightOn{"pool": api.OnNodePool, "host-volume": api.OnHostVolume, "variable": api.OnVariable} {
 		if !s.IsSet(flag) {
 			continue
 		}
@@ -70,8 +71,11 @@ func asked(s *session.Session) (right api.Right, object string, err error) {
 		}
 		right.On, object = on, s.String(flag)
 	}
-	if right.On == api.OnNamespace && object == api.AllNamespaces {
-		return right, "", fault.New(fault.Invalid, "-namespace %q: a capability is explained for one namespace", object)
+	switch {
+	case (right.On == api.OnNamespace || right.On == api.OnVariable) && s.Namespace() == api.AllNamespaces:
+		return right, "", fault.New(fault.Invalid, "-namespace %q: a capability is explained for one namespace", s.Namespace())
+	case right.On == api.OnVariable:
+		object = s.Namespace() + "/" + object
 	}
 	return right, object, nil
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -88,8 +89,24 @@ func (r *Rights) Allows(right api.Right, name string) bool {
 	if !known {
 		return false
 	}
-	e := r.find(k, name)
+	e := r.decides(k, name)
 	return e != nil && grantsAny(k, e.grants, right.Any)
+}
+
+// decides returns the entry that decides about an object, for a variable perhaps that of its namespace.
+func (r *Rights) decides(k kind, name string) *entry {
+	if k == variables {
+		namespace, path, _ := strings.Cut(name, "/")
+		return r.ofVariable(namespace, path)
+	}
+	return r.find(k, name)
+}
+
+func (r *Rights) ofVariable(namespace, path string) *entry {
+	if e := r.find(namespaces, namespace); e != nil && e.grants&denied != 0 {
+		return e
+	}
+	return r.find(variables, variable(namespace, path))
 }
 
 // AllowsSomewhere reports whether a right is permitted under at least one name.
@@ -128,10 +145,7 @@ func (r *Rights) Variables(namespace, path, operation string) bool {
 	if r.management {
 		return true
 	}
-	if e := r.find(namespaces, namespace); e != nil && e.grants&denied != 0 {
-		return false
-	}
-	e := r.find(variables, variable(namespace, path))
+	e := r.ofVariable(namespace, path)
 	return e != nil && grantsAny(variables, e.grants, []string{operation})
 }
 
@@ -143,7 +157,7 @@ func (r *Rights) Explain(right api.Right, name string) api.Verdict {
 	if r.management || !known {
 		return v
 	}
-	e := r.find(k, name)
+	e := r.decides(k, name)
 	if e == nil {
 		return v
 	}

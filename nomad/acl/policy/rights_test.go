@@ -196,7 +196,8 @@ func TestExplain(t *testing.T) {
 	r := compile(t,
 		`namespace "dev-*" { capabilities = ["submit-job"] } agent { policy = "read" }`,
 		`namespace "dev-*" { policy = "read", capabilities = ["read-logs"] } namespace "x" { policy = "write" }`,
-		`namespace "x" { policy = "deny" } node_pool "gpu" {}`)
+		`namespace "x" { policy = "deny" } node_pool "gpu" {} namespace "v" { variables { path "app/*" { capabilities = ["read"] } } }`)
+	list := api.Right{On: api.OnVariable, Any: []string{"list"}}
 	ns := func(c ...string) api.Right { return api.Right{On: api.OnNamespace, Any: c} }
 	for _, c := range []struct {
 		right api.Right
@@ -211,6 +212,9 @@ func TestExplain(t *testing.T) {
 		{api.Right{On: api.OnNodePool, Any: []string{"read"}}, "gpu", api.Verdict{Policy: "c", Rule: `node_pool "gpu" { }`}},
 		{api.Right{On: api.OnAgent, Any: []string{"read"}}, "", api.Verdict{Allowed: true, Policy: "a", Rule: `agent { policy = "read" }`}},
 		{api.Right{On: api.OnAgent, Any: []string{"write"}}, "", api.Verdict{Policy: "a", Rule: `agent { policy = "read" }`}},
+		{list, "v/app/x/y", api.Verdict{Allowed: true, Policy: "c", Rule: `namespace "v" { variables { path "app/*" { capabilities = ["read"] } } }`}},
+		{list, "v/app", api.Verdict{}},
+		{list, "x/app/x", api.Verdict{Policy: "c", Rule: `namespace "x" { policy = "deny" }`}},
 		{api.Right{On: "other", Any: []string{"write"}}, "", api.Verdict{}},
 	} {
 		got := r.Explain(c.right, c.name)

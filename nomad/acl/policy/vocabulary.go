@@ -115,7 +115,7 @@ var words = [kinds]vocabulary{
 		implies: map[string][]string{write: {read, list}, read: {list}},
 	},
 	variables: {
-		block: "path", named: true, capabilities: []string{deny, list, read, write, "destroy"},
+		block: "path", on: api.OnVariable, named: true, capabilities: []string{deny, list, read, write, "destroy"},
 		implies: map[string][]string{read: {list}},
 	},
 }
@@ -161,6 +161,8 @@ func kindOf(on api.RightOn) (k kind, known bool) {
 		return quota, true
 	case api.OnPlugin:
 		return plugin, true
+	case api.OnVariable:
+		return variables, true
 	}
 	return kinds, false
 }
