@@ -28,7 +28,7 @@ var openRoutes = []string{
 
 // judgedRoutes show to callers without a token what the anonymous policy permits: nothing.
 var judgedRoutes = []string{
-	"GET /v1/namespaces", "GET /v1/namespace/:id", "GET /v1/acl/token/self", "GET /v1/acl/explain",
+	"GET /v1/namespaces", "GET /v1/namespace/:id", "GET /v1/acl/token/self", "GET /v1/acl/explain", "GET /v1/vars",
 	"GET /v1/acl/policies", "GET /v1/acl/policy/self", "GET /v1/acl/roles",
 }
 
@@ -47,7 +47,8 @@ var needed = map[string]string{
 	"PUT /v1/acl/auth-method": `{"Name":"x"}`, "PUT /v1/acl/auth-method/:id": `{"Name":"x"}`, "PUT /v1/acl/binding-rule": `{"AuthMethod":"x"}`, "PUT /v1/acl/binding-rule/:id": `{"ID":"x"}`,
 	"DELETE /v1/evaluations": `{"EvalIDs":["x"]}`, "PUT /v1/deployment/pause/:id": `{"DeploymentID":"x"}`, "PUT /v1/deployment/promote/:id": `{"DeploymentID":"x","All":true}`,
 	"PUT /v1/deployment/allocation-health/:id": `{"DeploymentID":"x","HealthyAllocationIDs":["y"]}`, "PUT /v1/deployment/unblock/:id": `{"DeploymentID":"x"}`,
-	"PUT /v1/quota": `{"Name":"x"}`, "PUT /v1/quota/:id": `{"Name":"x"}`,
+	"PUT /v1/var/:id": `{"Items":{"a":"1"}}`,
+	"PUT /v1/quota":   `{"Name":"x"}`, "PUT /v1/quota/:id": `{"Name":"x"}`,
 }
 
 // queries are parameters that routes need to get to the servers.

@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/operator"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/quotas"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/search"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/variables"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/volumes"
 )
 
@@ -45,7 +46,11 @@ func New(c Config) http.Handler {
 	if c.CPU == nil {
 		c.CPU = wire.NewCPU(runtime.GOMAXPROCS(0))
 	}
-	site := http.NewCrossOriginProtection().Handler(endpoint.NewServer(endpoint.Config{
+	protection := http.NewCrossOriginProtection()
+	if c.AccessControl {
+		protection.AddInsecureBypassPattern("/v1/var/") // pages of other sites need a token
+	}
+	site := protection.Handler(endpoint.NewServer(endpoint.Config{
 		Servers: c.Servers, Node: c.Node, LocalNodeID: c.LocalNodeID, Region: c.Region, OtherRegions: c.OtherRegions, Log: c.Log, CPU: c.CPU,
 		AccessControl: c.AccessControl,
 	}, c.routes()))
@@ -85,7 +90,7 @@ func (c Config) routes() []endpoint.Route {
 		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Gauges: c.Gauges, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
-	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes,
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, variables.Routes,
 		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
 }
 

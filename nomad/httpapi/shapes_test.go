@@ -216,7 +216,7 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 func TestWhatIsNotInThisVersionIsSaid(t *testing.T) {
 	t.Parallel()
 	h := handler(objects())
-	for _, target := range []string{"/v1/vars", "/v1/job/web/services", "/v1/service/x", "/v1/event/stream", "/v1/allocation/a1/services"} {
+	for _, target := range []string{"/v1/job/web/services", "/v1/service/x", "/v1/event/stream", "/v1/allocation/a1/services"} {
 		expect(t, send(h, "GET", target, ""), 501, "not in this version")
 	}
 	expect(t, send(h, "GET", "/v1/sentinel/policies", ""), 501, "Nomad Enterprise only endpoint")

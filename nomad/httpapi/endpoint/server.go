@@ -77,7 +77,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	if at := r.URL.EscapedPath(); at != cleaned(at) {
 		return SendOn(w, r, cleaned(at))
 	}
-	if crossSite(w, r) {
+	if s.crossSite(w, r) {
 		return ErrStreamed
 	}
 	route, at, err := s.routes.find(r)
@@ -143,9 +143,9 @@ func cleaned(at string) string {
 	return to
 }
 
-// crossSite lets pages of other sites read what browsers are known to read from nodes. It reports whether it answered
-// the question of a browser whether that is so.
-func crossSite(w http.ResponseWriter, r *http.Request) bool {
+// crossSite permits pages of other sites what browsers are known to do: read from nodes, and read and, with access control,
+// which demands a token of each request, write variables. It reports whether it responded to a preflight request.
+func (s *Server) crossSite(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Origin") == "" || !slices.ContainsFunc(crossPaths, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) }) {
 		return false
 	}
@@ -154,7 +154,8 @@ func crossSite(w http.ResponseWriter, r *http.Request) bool {
 	if asks {
 		method = r.Header.Get("Access-Control-Request-Method")
 	}
-	if method != http.MethodGet && method != http.MethodHead {
+	writes := s.AccessControl && strings.HasPrefix(r.URL.Path, "/v1/var/") && (method == http.MethodPut || method == http.MethodDelete)
+	if method != http.MethodGet && method != http.MethodHead && !writes {
 		return false
 	}
 	h := w.Header()
@@ -170,7 +171,7 @@ func crossSite(w http.ResponseWriter, r *http.Request) bool {
 	return asks
 }
 
-var crossPaths = []string{"/v1/client/fs/", "/v1/client/stats", "/v1/client/allocation/", "/v1/client/metadata", "/v1/client/identity"}
+var crossPaths = []string{"/v1/client/fs/", "/v1/client/stats", "/v1/client/allocation/", "/v1/client/metadata", "/v1/client/identity", "/v1/vars", "/v1/var/"}
 
 // bound gives a request its deadline. Streams end with their client.
 func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duration) (context.Context, context.CancelFunc) {

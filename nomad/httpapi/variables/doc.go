@@ -1,0 +1,2 @@
+// Package variables has the HTTP endpoints of variables.
+package variables
