@@ -250,3 +250,34 @@ func TestOfTwoKeysMadeAtOnceOneStays(t *testing.T) {
 		t.Error("the second took the place of the first")
 	}
 }
+
+func TestKeysEncryptDataOnceAMajorityHasThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.server("a", t.TempDir(), "b"), w.server("b", t.TempDir(), "a")
+	a.Voters = func() (*api.Voters, bool, error) {
+		return &api.Voters{Servers: map[string]string{"1": "a", "2": "b", "3": "c"}}, true, nil
+	}
+	if _, _, err := a.DataKey(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("before the first key: %v", err)
+	}
+	w.run(a.Lead)
+	id := w.active()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := a.DataKey(short); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("while one of three servers has the key: %v", err)
+	}
+	w.run(b.Run)
+	got, key, err := a.DataKey(t.Context())
+	if err != nil || got != id || len(key) != 32 {
+		t.Fatalf("%q %v", got, err)
+	}
+	other, err := b.DataKeyOf(id)
+	if err != nil || !bytes.Equal(key, other) {
+		t.Errorf("the other server has another key: %v", err)
+	}
+	if _, err := b.DataKeyOf("none"); err == nil {
+		t.Error("an unknown key was found")
+	}
+}

@@ -96,11 +96,13 @@ func TestNamespaceInUseIsKept(t *testing.T) {
 	r.given(func(tx *state.Txn) {
 		tx.PutJob(&api.Job{Namespace: "prod", ID: "web"})
 		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "prod", ID: "db"}})
+		tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "prod", Path: "app/x"}})
 	})
-	refused(t, r.remove("prod"), fault.Conflict, `job "web"`, `volume "db"`)
+	refused(t, r.remove("prod"), fault.Conflict, `job "web"`, `volume "db"`, `variable "app/x"`)
 	r.given(func(tx *state.Txn) {
 		tx.DeleteJob("prod", "web")
 		tx.DeleteVolume("prod", "db")
+		tx.DeleteVariable("prod", "app/x")
 	})
 	if err := r.remove("prod"); err != nil {
 		t.Error(err)
