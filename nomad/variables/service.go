@@ -174,7 +174,7 @@ func (s *Service) command(ctx context.Context, r *api.VariableApplyRequest, name
 			return set, nil // the stored items stay
 		}
 	}
-	if len(r.Items) == 0 {
+	if len(r.Items) == 0 && r.Op != api.VariableAcquire { // a lock needs no item
 		return nil, errNoItems
 	}
 	if err := checkItems(r.Items); err != nil {

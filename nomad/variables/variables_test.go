@@ -161,6 +161,7 @@ func TestWrongVariablesAreRefused(t *testing.T) {
 	for _, path := range []string{"nomad/jobs", "nomad/jobs/web/g/t", "nomad/job-templates/x", "a-b_c~d", strings.Repeat("a", 128)} {
 		f.done(api.VariableApplyRequest{Path: path, Items: items("1")})
 	}
+	f.done(api.VariableApplyRequest{Op: api.VariableAcquire, Path: "lock/without/items"})
 	for words, r := range map[string]api.VariableApplyRequest{
 		"missing required Items":             {},
 		"variables are limited to 64KiB":     {Items: items(strings.Repeat("x", 64<<10))},
