@@ -173,7 +173,7 @@ func (b *bed) methods(t *testing.T, node string) {
 			}
 		}
 	}
-	got, err := wire.NodeGet.Call(t.Context(), junk, &ours.NodeRequest{NodeID: node})
+	got, err := wire.NodeGet.Call(t.Context(), junk, &ours.NodeRequest{NodeID: node, QueryOptions: ours.QueryOptions{AuthToken: kit.Token()}})
 	if err != nil || got.Node == nil || got.Node.SecretID != "" {
 		t.Errorf("the node is shown as %+v, %v", got, err)
 	}
