@@ -139,13 +139,13 @@ func TestAdmit(t *testing.T) {
 func TestRowsAreCompared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.token("dev", `namespace "dev" { policy = "read" }  namespace "logs" { capabilities = ["read-logs"] }`)
+	f.token("dev", `namespace "dev" { policy = "read" }  namespace "list" { capabilities = ["list-jobs"] }`)
 	ctx, err := f.Admit(t.Context(), wire.AllocGet.Needs, &api.AllocRequest{QueryOptions: query("dev", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	missing := errors.New("missing")
-	for ns, want := range map[string]error{"dev": nil, "logs": access.ErrDenied, "ops": missing} {
+	for ns, want := range map[string]error{"dev": nil, "list": access.ErrDenied, "ops": missing} {
 		if access.Sees(ctx, ns) != (want == nil) {
 			t.Errorf("%s: seen %t", ns, want != nil)
 		}
