@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -165,10 +166,23 @@ func (s *Service) Get(ctx context.Context, r *api.NodeRequest) (*api.NodeGetResp
 		out.Node = nil
 		if n := tx.Node(r.NodeID); n != nil {
 			out.Node = n.Redacted()
+			out.Node.Events = seenEvents(ctx, tx, n.Events)
 		}
 		return nil
 	})
 	return out, err
+}
+
+// seenEvents leaves out events about allocations, such as mounts, of namespaces that the caller does not see.
+func seenEvents(ctx context.Context, tx *state.Txn, events []*api.NodeEvent) []*api.NodeEvent {
+	if !access.Enabled(ctx) || access.Of(ctx).Rights.IsManagement() {
+		return events
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e *api.NodeEvent) bool {
+		id, about := e.Details["alloc_id"]
+		a := tx.Alloc(id)
+		return about && (a == nil || !access.Of(ctx).Rights.Sees(a.Namespace))
+	})
 }
 
 // Allocations lists the allocations of a node.
