@@ -20,12 +20,11 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
-// routesWithID are the rows of the route table that name an object. Reads are in front of PUT, which makes objects of the
-// attacker's own with these ids.
-func routesWithID(t *testing.T) [][2]string {
+// routes are the rows of the route table. Reads are in front of PUT, which makes objects of the attacker's own.
+func routes(t *testing.T) [][2]string {
 	t.Helper()
 	files, _ := filepath.Glob("../../../../nomad/httpapi/*/*.go")
-	row := regexp.MustCompile(`Method: "(GET|PUT|DELETE|\*)", Pattern: "(/v1/[^"]*:id[^"]*)"`)
+	row := regexp.MustCompile(`Method: "(GET|PUT|DELETE|\*)", Pattern: "(/v1/[^"]*)"`)
 	var found [][2]string
 	for _, file := range files {
 		source, err := os.ReadFile(file)
@@ -36,12 +35,18 @@ func routesWithID(t *testing.T) [][2]string {
 			found = append(found, [2]string{strings.Replace(m[1], "*", "PUT", 1), m[2]})
 		}
 	}
-	if len(found) < 80 {
+	if len(found) < 150 {
 		t.Fatalf("only %d routes were found in the sources", len(found))
 	}
 	order := map[string]string{"GET": "1", "DELETE": "2", "PUT": "3"}
 	slices.SortStableFunc(found, func(a, b [2]string) int { return strings.Compare(order[a[0]], order[b[0]]) })
 	return found
+}
+
+// routesWithID are those that name an object.
+func routesWithID(t *testing.T) [][2]string {
+	t.Helper()
+	return slices.DeleteFunc(routes(t), func(r [2]string) bool { return !strings.Contains(r[1], ":id") })
 }
 
 // bodyFor is a body that the route reads, about the object with the id.
@@ -179,6 +184,7 @@ func TestForeignObjectsAnswerLikeMissingOnes(t *testing.T) {
 		return fmt.Sprintf("%d\n%s\n\n%s", response.StatusCode, strings.Join(lines, "\n"), text)
 	}
 	before := snapshot(t, a, foreign)
+	unlisted(t, a, attacker.SecretID, foreign)
 	pairs := 0
 	for _, route := range routesWithID(t) {
 		for i, kind := range slices.Sorted(maps.Keys(foreign)) {
@@ -205,6 +211,78 @@ func TestForeignObjectsAnswerLikeMissingOnes(t *testing.T) {
 	if after := snapshot(t, a, foreign); after != before {
 		t.Errorf("foreign objects were\n%s\nand are\n%s", before, after)
 	}
+}
+
+// unlisted reads every list, and searches by prefix: none shows a foreign object.
+func unlisted(t *testing.T, a *kit.Agent, secret string, foreign map[string]string) {
+	t.Helper()
+	needed := map[string]string{
+		"/v1/volumes": "type=csi&", "/v1/plugins": "type=csi&", "/v1/volumes/external": "plugin_id=hp&", "/v1/volumes/snapshot": "plugin_id=hp&", "/v1/client/stats": "",
+	}
+	leaks := func(what string, body []byte) {
+		for kind, id := range foreign {
+			if strings.Contains(string(body), id) {
+				t.Errorf("%s shows a foreign %s:\n%s", what, kind, body)
+			}
+		}
+	}
+	read, shown := 0, 0
+	for _, route := range routes(t) {
+		if route[0] != http.MethodGet || strings.Contains(route[1], ":id") {
+			continue
+		}
+		for _, query := range []string{"", "namespace=mine", "namespace=*", "namespace=*&prefix=theirs", "namespace=*&prefix=" + foreign["allocation"][:4], "namespace=*&filter=ID+is+not+empty", "namespace=*&per_page=1"} {
+			body, code := send(t, a, secret, http.MethodGet, route[1]+"?"+needed[route[1]]+query, "")
+			leaks(route[1]+"?"+query, body)
+			if read++; code == http.StatusOK {
+				shown++
+			}
+		}
+	}
+	nodes, _, err := a.API.Nodes().List(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/node/" + nodes[0].ID, "/v1/node/" + nodes[0].ID + "/allocations", "/v1/plugin/csi/hp", "/v1/node/pool/default/jobs", "/v1/node/pool/default/nodes", "/v1/node/pool/all/jobs"} {
+		for _, query := range []string{"", "namespace=*"} {
+			body, _ := send(t, a, secret, http.MethodGet, path+"?"+query, "")
+			leaks(path+"?"+query, body)
+		}
+	}
+	for kind, id := range foreign {
+		for _, prefix := range []string{id[:4], id} {
+			for _, in := range []string{"all", "jobs", "allocs", "evals", "deployment", "volumes", "namespaces", "node_pools", "scaling_policy"} {
+				for _, query := range []string{"", "namespace=*"} {
+					body, _ := send(t, a, secret, http.MethodPut, "/v1/search?"+query, fmt.Sprintf(`{"Prefix":%q,"Context":%q}`, prefix, in))
+					leaks("a search for "+kind+" in "+in, body)
+				}
+			}
+		}
+	}
+	t.Logf("%d reads of lists, %d were served", read, shown)
+	if shown < 50 {
+		t.Error("hardly any list was served")
+	}
+}
+
+// send sends a request with a token and returns the body and the status of the response.
+func send(t *testing.T, a *kit.Agent, secret, method, path, body string) ([]byte, int) {
+	t.Helper()
+	r, err := http.NewRequest(method, a.API.Address()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Nomad-Token", secret)
+	response, err := (&http.Client{Timeout: 30 * time.Second}).Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer response.Body.Close()
+	out, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return out, response.StatusCode
 }
 
 // snapshot is what the foreign objects are.
