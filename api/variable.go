@@ -17,7 +17,7 @@ type VariableMeta struct {
 // VariableLock is a lock on a variable. Its holder renews it within the TTL.
 type VariableLock struct {
 	// ID is the secret of the holder; lists do not show it.
-	ID string `msg:",omitempty"`
+	ID string `json:",omitempty" msg:",omitempty"`
 	// TTL and LockDelay are durations such as "15s". After an expired lock the variable cannot be locked for the delay.
 	TTL       string `msg:",omitempty"`
 	LockDelay string `msg:",omitempty"`
