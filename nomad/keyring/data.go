@@ -14,23 +14,25 @@ const (
 	spreadPause = 100 * time.Millisecond
 )
 
-// DataKey is the active key as it encrypts data. It waits until a majority of the servers can unwrap the key: what is
+// DataKey is the active key as it encrypts data. It waits until there is one and a majority of the servers can unwrap it: what is
 // encrypted stays readable when this server is lost.
 func (s *Service) DataKey(ctx context.Context) (id string, key []byte, err error) {
-	secret, err := s.Active()
-	if err != nil {
-		return "", nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, spreadWait)
 	defer cancel()
-	for !s.majority(ctx, secret.KeyID) {
+	for {
+		secret, err := s.Active()
+		if err == nil && s.majority(ctx, secret.KeyID) {
+			return secret.KeyID, secret.Data, nil
+		}
+		if err == nil {
+			err = fault.New(fault.Unavailable, "less than a majority of the servers has root key %s yet: try again", secret.KeyID)
+		}
 		select {
 		case <-time.After(spreadPause):
 		case <-ctx.Done():
-			return "", nil, fault.New(fault.Unavailable, "less than a majority of the servers has root key %s yet: try again", secret.KeyID)
+			return "", nil, err
 		}
 	}
-	return secret.KeyID, secret.Data, nil
 }
 
 // DataKeyOf is a key as it decrypts data.

@@ -258,13 +258,15 @@ func TestKeysEncryptDataOnceAMajorityHasThem(t *testing.T) {
 	a.Voters = func() (*api.Voters, bool, error) {
 		return &api.Voters{Servers: map[string]string{"1": "a", "2": "b", "3": "c"}}, true, nil
 	}
-	if _, _, err := a.DataKey(t.Context()); !errors.Is(err, fault.Unavailable) {
+	before, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, err := a.DataKey(before); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("before the first key: %v", err)
 	}
 	w.run(a.Lead)
 	id := w.active()
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
 	if _, _, err := a.DataKey(short); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("while one of three servers has the key: %v", err)
 	}
