@@ -17,8 +17,10 @@ import (
 // Set creates or changes a variable.
 type Set struct {
 	Op api.VariableOp `msg:",omitempty"`
-	// Row has the encrypted items, and for lock-acquire the lock. Without data the stored items stay.
+	// Row has the encrypted items, and for lock-acquire the lock.
 	Row *api.VariableRow `msg:",omitempty"`
+	// Keep leaves the items of a variable that exists as they are.
+	Keep bool `msg:",omitempty"`
 	// CheckIndex is compared by cas.
 	CheckIndex uint64 `msg:",omitempty"`
 	// LockID is that of the lock which the caller holds; empty for none.
@@ -112,7 +114,7 @@ func (c *Set) Apply(tx *state.Txn) (any, error) {
 	row.CreateIndex, row.CreateTime, row.ModifyTime = tx.Index(), now, now
 	if old != nil {
 		row.CreateIndex, row.CreateTime = old.CreateIndex, old.CreateTime
-		if len(row.Data) == 0 {
+		if c.Keep {
 			row.KeyID, row.Data, row.ModifyTime = old.KeyID, old.Data, old.ModifyTime
 		}
 		switch {
@@ -127,9 +129,7 @@ func (c *Set) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case tx.Namespace(row.Namespace) == nil:
 		return nil, fault.New(fault.Invalid, "nonexistent namespace %q: create it first", row.Namespace)
-	case len(row.Data) == 0:
-		return nil, errNoItems
-	case len(c.Row.Data) > 0 && tx.RootKey(row.KeyID) == nil:
+	case !(c.Keep && old != nil) && tx.RootKey(row.KeyID) == nil:
 		return nil, fault.New(fault.Unavailable, "root key %s was removed meanwhile: try again", row.KeyID)
 	}
 	row.ModifyIndex = tx.Index()

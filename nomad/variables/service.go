@@ -163,24 +163,20 @@ func (s *Service) command(ctx context.Context, r *api.VariableApplyRequest, name
 	default:
 		return nil, fault.New(fault.Invalid, "operation %q on variables is not known", r.Op)
 	}
-	tx := s.State.Read()
 	set := &Set{Op: r.Op, Row: &api.VariableRow{VariableMeta: api.VariableMeta{Namespace: namespace, Path: r.Path}}, CheckIndex: r.CheckIndex, LockID: lock}
 	if r.Op == api.VariableAcquire {
 		var err error
 		if set.Row.Lock, err = newLock(r.Lock); err != nil {
 			return nil, err
 		}
-		if len(r.Items) == 0 && tx.Variable(namespace, r.Path) != nil {
-			return set, nil // the stored items stay
-		}
-	}
-	if len(r.Items) == 0 && r.Op != api.VariableAcquire { // a lock needs no item
+		set.Keep = len(r.Items) == 0
+	} else if len(r.Items) == 0 {
 		return nil, errNoItems
 	}
 	if err := checkItems(r.Items); err != nil {
 		return nil, err
 	}
-	if tx.Namespace(namespace) == nil {
+	if s.State.Read().Namespace(namespace) == nil {
 		return nil, fault.New(fault.Invalid, "nonexistent namespace %q: create it first", namespace)
 	}
 	return set, s.seal(ctx, set.Row, r.Items)

@@ -337,6 +337,9 @@ func TestLocks(t *testing.T) {
 	if f.get("l").Items["k"] != "3" {
 		t.Error("a refused change was made")
 	}
+	if out := f.done(api.VariableApplyRequest{Op: api.VariableAcquire, Path: "new"}); out.Meta.Lock == nil || len(out.Items) != 0 || f.get("new").Meta == nil {
+		t.Errorf("a lock does not create its variable: %+v", out)
+	}
 }
 
 // run lets a server lead.

@@ -360,20 +360,24 @@ func (z Release) Msgsize() (s int) {
 func (z *Set) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.Row == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.CheckIndex == 0 {
+	if z.Keep == false {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.LockID == "" {
+	if z.CheckIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.LockID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -401,11 +405,16 @@ func (z *Set) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Keep"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x65, 0x70)
+			o = msgp.AppendBool(o, z.Keep)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "CheckIndex"
 			o = append(o, 0xaa, 0x43, 0x68, 0x65, 0x63, 0x6b, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CheckIndex)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "LockID"
 			o = append(o, 0xa6, 0x4c, 0x6f, 0x63, 0x6b, 0x49, 0x44)
 			o = msgp.AppendString(o, z.LockID)
@@ -459,6 +468,12 @@ func (z *Set) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Keep":
+			z.Keep, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Keep")
+				return
+			}
 		case "CheckIndex":
 			z.CheckIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -491,6 +506,6 @@ func (z *Set) Msgsize() (s int) {
 	} else {
 		s += z.Row.Msgsize()
 	}
-	s += 11 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.LockID)
+	s += 5 + msgp.BoolSize + 11 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.LockID)
 	return
 }
