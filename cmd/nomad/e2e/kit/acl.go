@@ -14,11 +14,12 @@ import (
 // ACL reports whether all agents run with access control: by E2E_ACL=1.
 var ACL = os.Getenv("E2E_ACL") != ""
 
-const secret = "e2e00000-0000-4000-8000-000000000001"
+// ManagementToken is the secret of the management token of agents with access control.
+const ManagementToken = "e2e00000-0000-4000-8000-000000000001"
 
 func init() {
 	if ACL { // commands and requests of tests have the token, too
-		_ = os.Setenv("NOMAD_TOKEN", secret)
+		_ = os.Setenv("NOMAD_TOKEN", ManagementToken)
 		http.DefaultTransport = WithToken(http.DefaultTransport)
 	}
 }
@@ -28,7 +29,7 @@ func Token() string { return token(ACL) }
 
 func token(acl bool) string {
 	if acl {
-		return secret
+		return ManagementToken
 	}
 	return ""
 }
@@ -49,7 +50,7 @@ type withToken struct{ http.RoundTripper }
 func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("X-Nomad-Token") == "" {
 		r = r.Clone(r.Context())
-		r.Header.Set("X-Nomad-Token", secret)
+		r.Header.Set("X-Nomad-Token", ManagementToken)
 	}
 	return t.RoundTripper.RoundTrip(r)
 }
@@ -64,7 +65,7 @@ func (a *Agent) bootstrap() {
 	}
 	go func(at *api.Client, ended chan struct{}) {
 		for {
-			_, _, err := at.ACLTokens().BootstrapOpts(secret, nil)
+			_, _, err := at.ACLTokens().BootstrapOpts(ManagementToken, nil)
 			if err == nil || strings.Contains(err.Error(), "already done") {
 				return
 			}
