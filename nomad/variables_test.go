@@ -77,3 +77,26 @@ func TestFilesHoldNoItemsInClear(t *testing.T) {
 		t.Error("no file holds the path")
 	}
 }
+
+// TestEveryServerReadsVariables reads a variable on each server, and after the loss of the one that encrypted it.
+func TestEveryServerReadsVariables(t *testing.T) {
+	t.Parallel()
+	all := trio(t)
+	until(t, "the variable is written", func() bool {
+		out, err := wire.VariableApply.Call(t.Context(), all[0].server.Caller(), &api.VariableApplyRequest{Op: api.VariableSet, Path: "p", Items: map[string]string{"k": "1"}})
+		return err == nil && !out.Conflict
+	})
+	read := func(hosts []*host, stale bool) {
+		t.Helper()
+		for _, h := range hosts {
+			until(t, "read on "+h.conf.Name, func() bool {
+				out, err := wire.VariableGet.Call(t.Context(), h.server.Caller(), &api.VariableRequest{Path: "p", QueryOptions: api.QueryOptions{Stale: stale}})
+				return err == nil && out.Items["k"] == "1"
+			})
+		}
+	}
+	read(all, true)
+	leader, followers := led(t, all)
+	leader.stop()
+	read(followers, false)
+}

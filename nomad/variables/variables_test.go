@@ -449,3 +449,16 @@ func TestVariablesThatChangedAreNotReplacedByOldItems(t *testing.T) {
 		t.Errorf("the items are %q", v)
 	}
 }
+
+func TestLocksKeepItemsThatWereWrittenMeanwhile(t *testing.T) {
+	f := open(t)
+	f.done(api.VariableApplyRequest{Path: "p", Items: items("1")})
+	// The command of a request that did not see the variable.
+	row := &api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "default", Path: "p", Lock: &api.VariableLock{ID: "l", TTL: "10s"}}, KeyID: "k1", Data: []byte("none")}
+	if _, err := f.raft.Propose(t.Context(), &variables.Set{Op: api.VariableAcquire, Row: row, Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	if v := f.get("p"); v.Items["k"] != "1" || v.Meta.Lock == nil {
+		t.Errorf("%+v", v)
+	}
+}
