@@ -67,21 +67,21 @@ func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-type plainAuthConfig ACLAuthConfig
+type plainAuthMethodConfig ACLAuthMethodConfig
 
 type authConfigText struct {
 	ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway spell
-	*plainAuthConfig
+	*plainAuthMethodConfig
 }
 
 // MarshalJSON writes durations as texts.
-func (c ACLAuthConfig) MarshalJSON() ([]byte, error) {
-	return json.Marshal(authConfigText{spell(c.ExpirationLeeway), spell(c.NotBeforeLeeway), spell(c.ClockSkewLeeway), (*plainAuthConfig)(&c)})
+func (c ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
+	return json.Marshal(authConfigText{spell(c.ExpirationLeeway), spell(c.NotBeforeLeeway), spell(c.ClockSkewLeeway), (*plainAuthMethodConfig)(&c)})
 }
 
 // UnmarshalJSON reads durations from texts or from nanoseconds.
-func (c *ACLAuthConfig) UnmarshalJSON(b []byte) error {
-	text := authConfigText{spell(c.ExpirationLeeway), spell(c.NotBeforeLeeway), spell(c.ClockSkewLeeway), (*plainAuthConfig)(c)}
+func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
+	text := authConfigText{spell(c.ExpirationLeeway), spell(c.NotBeforeLeeway), spell(c.ClockSkewLeeway), (*plainAuthMethodConfig)(c)}
 	if err := json.Unmarshal(b, &text); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 package api
 
-//msgp:ignore ACLAuthMethodStub ACLBindingRuleListStub
+//msgp:ignore ACLAuthMethodListStub ACLBindingRuleListStub
 
 import "time"
 
@@ -27,21 +27,21 @@ const (
 type ACLAuthMethod struct {
 	Name string `msg:",omitempty"`
 	// Type is [AuthMethodJWT] or [AuthMethodOIDC].
-	Type            string         `msg:",omitempty"`
-	TokenLocality   string         `msg:",omitempty"`
-	TokenNameFormat string         `msg:",omitempty"`
-	MaxTokenTTL     time.Duration  `msg:",omitempty"`
-	Default         bool           `msg:",omitempty"`
-	Config          *ACLAuthConfig `msg:",omitempty"`
-	Hash            []byte         `msg:",omitempty"`
-	CreateTime      time.Time      `msg:",omitempty"`
-	ModifyTime      time.Time      `msg:",omitempty"`
-	CreateIndex     uint64         `msg:",omitempty"`
-	ModifyIndex     uint64         `msg:",omitempty"`
+	Type            string               `msg:",omitempty"`
+	TokenLocality   string               `msg:",omitempty"`
+	TokenNameFormat string               `msg:",omitempty"`
+	MaxTokenTTL     time.Duration        `msg:",omitempty"`
+	Default         bool                 `msg:",omitempty"`
+	Config          *ACLAuthMethodConfig `msg:",omitempty"`
+	Hash            []byte               `msg:",omitempty"`
+	CreateTime      time.Time            `msg:",omitempty"`
+	ModifyTime      time.Time            `msg:",omitempty"`
+	CreateIndex     uint64               `msg:",omitempty"`
+	ModifyIndex     uint64               `msg:",omitempty"`
 }
 
-// ACLAuthConfig is the configuration of an auth method.
-type ACLAuthConfig struct {
+// ACLAuthMethodConfig is the configuration of an auth method.
+type ACLAuthMethodConfig struct {
 	JWTValidationPubKeys []string             `msg:",omitempty"`
 	JWKSURL              string               `msg:",omitempty"`
 	OIDCDiscoveryURL     string               `msg:",omitempty"`
@@ -84,8 +84,8 @@ type OIDCClientAssertionKey struct {
 	PemCertFile string `msg:",omitempty"`
 }
 
-// ACLAuthMethodStub is what lists show of an auth method.
-type ACLAuthMethodStub struct {
+// ACLAuthMethodListStub is what lists show of an auth method.
+type ACLAuthMethodListStub struct {
 	Name        string
 	Type        string
 	Default     bool
@@ -95,8 +95,8 @@ type ACLAuthMethodStub struct {
 }
 
 // Stub returns what lists show of the auth method.
-func (m *ACLAuthMethod) Stub() *ACLAuthMethodStub {
-	return &ACLAuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash, CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
+func (m *ACLAuthMethod) Stub() *ACLAuthMethodListStub {
+	return &ACLAuthMethodListStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash, CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
 // ACLBindingRule maps the claims of a login to a policy, a role or management rights.

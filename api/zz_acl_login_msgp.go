@@ -15,7 +15,284 @@ const (
 )
 
 // MarshalMsg implements msgp.Marshaler
-func (z *ACLAuthConfig) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *ACLAuthMethod) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(12)
+	var zb0001Mask uint16 /* 12 bits */
+	_ = zb0001Mask
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Type == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.TokenLocality == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.TokenNameFormat == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.MaxTokenTTL == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Default == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Config == nil {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.Hash == nil {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.CreateTime == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.ModifyTime == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Type"
+			o = append(o, 0xa4, 0x54, 0x79, 0x70, 0x65)
+			o = msgp.AppendString(o, z.Type)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "TokenLocality"
+			o = append(o, 0xad, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x4c, 0x6f, 0x63, 0x61, 0x6c, 0x69, 0x74, 0x79)
+			o = msgp.AppendString(o, z.TokenLocality)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "TokenNameFormat"
+			o = append(o, 0xaf, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x4e, 0x61, 0x6d, 0x65, 0x46, 0x6f, 0x72, 0x6d, 0x61, 0x74)
+			o = msgp.AppendString(o, z.TokenNameFormat)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "MaxTokenTTL"
+			o = append(o, 0xab, 0x4d, 0x61, 0x78, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x54, 0x54, 0x4c)
+			o = msgp.AppendDuration(o, z.MaxTokenTTL)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Default"
+			o = append(o, 0xa7, 0x44, 0x65, 0x66, 0x61, 0x75, 0x6c, 0x74)
+			o = msgp.AppendBool(o, z.Default)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Config"
+			o = append(o, 0xa6, 0x43, 0x6f, 0x6e, 0x66, 0x69, 0x67)
+			if z.Config == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Config.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Hash"
+			o = append(o, 0xa4, 0x48, 0x61, 0x73, 0x68)
+			o = msgp.AppendBytes(o, z.Hash)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "CreateTime"
+			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendTime(o, z.CreateTime)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "ModifyTime"
+			o = append(o, 0xaa, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendTime(o, z.ModifyTime)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "CreateIndex"
+			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.CreateIndex)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "ModifyIndex"
+			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.ModifyIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ACLAuthMethod) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z02bb50c4limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Type":
+			z.Type, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Type")
+				return
+			}
+		case "TokenLocality":
+			z.TokenLocality, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TokenLocality")
+				return
+			}
+		case "TokenNameFormat":
+			z.TokenNameFormat, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TokenNameFormat")
+				return
+			}
+		case "MaxTokenTTL":
+			z.MaxTokenTTL, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MaxTokenTTL")
+				return
+			}
+		case "Default":
+			z.Default, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Default")
+				return
+			}
+		case "Config":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Config = nil
+			} else {
+				if z.Config == nil {
+					z.Config = new(ACLAuthMethodConfig)
+				}
+				bts, err = z.Config.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		case "Hash":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Hash")
+				return
+			}
+			if zb0002 > z02bb50c4limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Hash == nil || uint32(cap(z.Hash)) < zb0002 {
+				z.Hash = make([]byte, zb0002)
+			} else {
+				z.Hash = z.Hash[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Hash, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "CreateTime":
+			z.CreateTime, bts, err = msgp.ReadTimeBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateTime")
+				return
+			}
+		case "ModifyTime":
+			z.ModifyTime, bts, err = msgp.ReadTimeBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyTime")
+				return
+			}
+		case "CreateIndex":
+			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateIndex")
+				return
+			}
+		case "ModifyIndex":
+			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ACLAuthMethod) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 5 + msgp.StringPrefixSize + len(z.Type) + 14 + msgp.StringPrefixSize + len(z.TokenLocality) + 16 + msgp.StringPrefixSize + len(z.TokenNameFormat) + 12 + msgp.DurationSize + 8 + msgp.BoolSize + 7
+	if z.Config == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Config.Msgsize()
+	}
+	s += 5 + msgp.BytesPrefixSize + len(z.Hash) + 11 + msgp.TimeSize + 11 + msgp.TimeSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ACLAuthMethodConfig) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
 	zb0001Len := uint32(21)
@@ -257,7 +534,7 @@ func (z *ACLAuthConfig) MarshalMsg(b []byte) (o []byte, err error) {
 }
 
 // UnmarshalMsg implements msgp.Unmarshaler
-func (z *ACLAuthConfig) UnmarshalMsg(bts []byte) (o []byte, err error) {
+func (z *ACLAuthMethodConfig) UnmarshalMsg(bts []byte) (o []byte, err error) {
 	var field []byte
 	_ = field
 	var zb0001 uint32
@@ -599,7 +876,7 @@ func (z *ACLAuthConfig) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *ACLAuthConfig) Msgsize() (s int) {
+func (z *ACLAuthMethodConfig) Msgsize() (s int) {
 	s = 3 + 21 + msgp.ArrayHeaderSize
 	for za0001 := range z.JWTValidationPubKeys {
 		s += msgp.StringPrefixSize + len(z.JWTValidationPubKeys[za0001])
@@ -649,283 +926,6 @@ func (z *ACLAuthConfig) Msgsize() (s int) {
 		}
 	}
 	s += 15 + msgp.BoolSize
-	return
-}
-
-// MarshalMsg implements msgp.Marshaler
-func (z *ACLAuthMethod) MarshalMsg(b []byte) (o []byte, err error) {
-	o = msgp.Require(b, z.Msgsize())
-	// check for omitted fields
-	zb0001Len := uint32(12)
-	var zb0001Mask uint16 /* 12 bits */
-	_ = zb0001Mask
-	if z.Name == "" {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
-	if z.Type == "" {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
-	if z.TokenLocality == "" {
-		zb0001Len--
-		zb0001Mask |= 0x4
-	}
-	if z.TokenNameFormat == "" {
-		zb0001Len--
-		zb0001Mask |= 0x8
-	}
-	if z.MaxTokenTTL == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x10
-	}
-	if z.Default == false {
-		zb0001Len--
-		zb0001Mask |= 0x20
-	}
-	if z.Config == nil {
-		zb0001Len--
-		zb0001Mask |= 0x40
-	}
-	if z.Hash == nil {
-		zb0001Len--
-		zb0001Mask |= 0x80
-	}
-	if z.CreateTime == (time.Time{}) {
-		zb0001Len--
-		zb0001Mask |= 0x100
-	}
-	if z.ModifyTime == (time.Time{}) {
-		zb0001Len--
-		zb0001Mask |= 0x200
-	}
-	if z.CreateIndex == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x400
-	}
-	if z.ModifyIndex == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x800
-	}
-	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
-
-	// skip if no fields are to be emitted
-	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "Name"
-			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
-			o = msgp.AppendString(o, z.Name)
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Type"
-			o = append(o, 0xa4, 0x54, 0x79, 0x70, 0x65)
-			o = msgp.AppendString(o, z.Type)
-		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "TokenLocality"
-			o = append(o, 0xad, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x4c, 0x6f, 0x63, 0x61, 0x6c, 0x69, 0x74, 0x79)
-			o = msgp.AppendString(o, z.TokenLocality)
-		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
-			// string "TokenNameFormat"
-			o = append(o, 0xaf, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x4e, 0x61, 0x6d, 0x65, 0x46, 0x6f, 0x72, 0x6d, 0x61, 0x74)
-			o = msgp.AppendString(o, z.TokenNameFormat)
-		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
-			// string "MaxTokenTTL"
-			o = append(o, 0xab, 0x4d, 0x61, 0x78, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x54, 0x54, 0x4c)
-			o = msgp.AppendDuration(o, z.MaxTokenTTL)
-		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
-			// string "Default"
-			o = append(o, 0xa7, 0x44, 0x65, 0x66, 0x61, 0x75, 0x6c, 0x74)
-			o = msgp.AppendBool(o, z.Default)
-		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
-			// string "Config"
-			o = append(o, 0xa6, 0x43, 0x6f, 0x6e, 0x66, 0x69, 0x67)
-			if z.Config == nil {
-				o = msgp.AppendNil(o)
-			} else {
-				o, err = z.Config.MarshalMsg(o)
-				if err != nil {
-					err = msgp.WrapError(err, "Config")
-					return
-				}
-			}
-		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
-			// string "Hash"
-			o = append(o, 0xa4, 0x48, 0x61, 0x73, 0x68)
-			o = msgp.AppendBytes(o, z.Hash)
-		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
-			// string "CreateTime"
-			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
-			o = msgp.AppendTime(o, z.CreateTime)
-		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
-			// string "ModifyTime"
-			o = append(o, 0xaa, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x54, 0x69, 0x6d, 0x65)
-			o = msgp.AppendTime(o, z.ModifyTime)
-		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
-			// string "CreateIndex"
-			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
-			o = msgp.AppendUint64(o, z.CreateIndex)
-		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
-			// string "ModifyIndex"
-			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
-			o = msgp.AppendUint64(o, z.ModifyIndex)
-		}
-	}
-	return
-}
-
-// UnmarshalMsg implements msgp.Unmarshaler
-func (z *ACLAuthMethod) UnmarshalMsg(bts []byte) (o []byte, err error) {
-	var field []byte
-	_ = field
-	var zb0001 uint32
-	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
-	if err != nil {
-		err = msgp.WrapError(err)
-		return
-	}
-	if zb0001 > z02bb50c4limitMaps {
-		err = msgp.ErrLimitExceeded
-		return
-	}
-	for zb0001 > 0 {
-		zb0001--
-		field, bts, err = msgp.ReadMapKeyZC(bts)
-		if err != nil {
-			err = msgp.WrapError(err)
-			return
-		}
-		switch msgp.UnsafeString(field) {
-		case "Name":
-			z.Name, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Name")
-				return
-			}
-		case "Type":
-			z.Type, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Type")
-				return
-			}
-		case "TokenLocality":
-			z.TokenLocality, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "TokenLocality")
-				return
-			}
-		case "TokenNameFormat":
-			z.TokenNameFormat, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "TokenNameFormat")
-				return
-			}
-		case "MaxTokenTTL":
-			z.MaxTokenTTL, bts, err = msgp.ReadDurationBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "MaxTokenTTL")
-				return
-			}
-		case "Default":
-			z.Default, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Default")
-				return
-			}
-		case "Config":
-			if msgp.IsNil(bts) {
-				bts, err = msgp.ReadNilBytes(bts)
-				if err != nil {
-					return
-				}
-				z.Config = nil
-			} else {
-				if z.Config == nil {
-					z.Config = new(ACLAuthConfig)
-				}
-				bts, err = z.Config.UnmarshalMsg(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "Config")
-					return
-				}
-			}
-		case "Hash":
-			var zb0002 uint32
-			zb0002, bts, err = msgp.ReadBytesHeader(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Hash")
-				return
-			}
-			if zb0002 > z02bb50c4limitArrays {
-				err = msgp.ErrLimitExceeded
-				return
-			}
-			if z.Hash == nil || uint32(cap(z.Hash)) < zb0002 {
-				z.Hash = make([]byte, zb0002)
-			} else {
-				z.Hash = z.Hash[:zb0002]
-			}
-			if uint32(len(bts)) < zb0002 {
-				err = msgp.ErrShortBytes
-				return
-			}
-			copy(z.Hash, bts[:zb0002])
-			bts = bts[zb0002:]
-		case "CreateTime":
-			z.CreateTime, bts, err = msgp.ReadTimeBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "CreateTime")
-				return
-			}
-		case "ModifyTime":
-			z.ModifyTime, bts, err = msgp.ReadTimeBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "ModifyTime")
-				return
-			}
-		case "CreateIndex":
-			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "CreateIndex")
-				return
-			}
-		case "ModifyIndex":
-			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "ModifyIndex")
-				return
-			}
-		default:
-			bts, err = msgp.Skip(bts)
-			if err != nil {
-				err = msgp.WrapError(err)
-				return
-			}
-		}
-	}
-	o = bts
-	return
-}
-
-// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *ACLAuthMethod) Msgsize() (s int) {
-	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 5 + msgp.StringPrefixSize + len(z.Type) + 14 + msgp.StringPrefixSize + len(z.TokenLocality) + 16 + msgp.StringPrefixSize + len(z.TokenNameFormat) + 12 + msgp.DurationSize + 8 + msgp.BoolSize + 7
-	if z.Config == nil {
-		s += msgp.NilSize
-	} else {
-		s += z.Config.Msgsize()
-	}
-	s += 5 + msgp.BytesPrefixSize + len(z.Hash) + 11 + msgp.TimeSize + 11 + msgp.TimeSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

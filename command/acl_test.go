@@ -156,7 +156,7 @@ func TestACLRoles(t *testing.T) {
 }
 
 func TestACLAuthMethodsKeepTheirSecrets(t *testing.T) {
-	m := &api.ACLAuthMethod{Name: "sso", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &api.ACLAuthConfig{
+	m := &api.ACLAuthMethod{Name: "sso", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &api.ACLAuthMethodConfig{
 		OIDCClientID: "id", OIDCClientSecret: "hush", ClaimMappings: map[string]string{"sub": "user"},
 	}}
 	a := newAgent(t, map[string]any{"GET /v1/acl/auth-method/sso": m, "PUT /v1/acl/auth-method/sso": m, "PUT /v1/acl/auth-method": m})

@@ -46,7 +46,7 @@ var shapes = map[string]any{
 	"/v1/acl/bootstrap": api.ACLToken{}, "/v1/acl/tokens": []*api.ACLTokenListStub{}, "/v1/acl/token": api.ACLToken{}, "/v1/acl/token/x": api.ACLToken{}, "/v1/acl/token/self": api.ACLToken{},
 	"/v1/acl/policies": []*api.ACLPolicyListStub{}, "/v1/acl/policy/x": api.ACLPolicy{}, "/v1/acl/policy/self": []*api.ACLPolicyListStub{}, "/v1/acl/explain": api.ACLExplainResponse{},
 	"/v1/acl/roles": []*api.ACLRole{}, "/v1/acl/role": api.ACLRole{}, "/v1/acl/role/x": api.ACLRole{}, "/v1/acl/role/name/x": api.ACLRole{},
-	"/v1/acl/auth-methods": []*api.ACLAuthMethodStub{}, "/v1/acl/auth-method": api.ACLAuthMethod{}, "/v1/acl/auth-method/x": api.ACLAuthMethod{},
+	"/v1/acl/auth-methods": []*api.ACLAuthMethodListStub{}, "/v1/acl/auth-method": api.ACLAuthMethod{}, "/v1/acl/auth-method/x": api.ACLAuthMethod{},
 	"/v1/acl/binding-rules": []*api.ACLBindingRuleListStub{}, "/v1/acl/binding-rule": api.ACLBindingRule{}, "/v1/acl/binding-rule/x": api.ACLBindingRule{},
 	"/v1/acl/login": api.ACLToken{}, "/v1/acl/oidc/auth-url": api.ACLOIDCAuthURLResponse{},
 	"/v1/quotas": []*api.QuotaSpec{}, "/v1/quota": api.QuotaSpec{}, "/v1/quota/x": api.QuotaSpec{}, "/v1/quota/usage/x": api.QuotaUsage{},

@@ -13,7 +13,7 @@ import (
 
 func TestLoginWithJWT(t *testing.T) {
 	a := newAgent(t, map[string]any{
-		"GET /v1/acl/auth-methods": []*api.ACLAuthMethodStub{{Name: "sso", Type: "OIDC"}, {Name: "ci", Type: "JWT", Default: true}},
+		"GET /v1/acl/auth-methods": []*api.ACLAuthMethodListStub{{Name: "sso", Type: "OIDC"}, {Name: "ci", Type: "JWT", Default: true}},
 		"PUT /v1/acl/login":        clientToken(t),
 	})
 	for _, x := range []struct{ token, stdin string }{{"j.w.t", ""}, {"-", "j.w.t\n"}, {"@" + file(t, "jwt", "j.w.t\n"), ""}} {

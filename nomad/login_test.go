@@ -32,7 +32,7 @@ func TestFailedLoginsDoNotDelayHeartbeats(t *testing.T) {
 	as := api.WriteRequest{SecretID: boot.Token.SecretID}
 	if _, err := wire.ACLAuthMethodUpsert.Call(ctx, c, &api.ACLAuthMethodUpsertRequest{WriteRequest: as, Method: &api.ACLAuthMethod{
 		Name: "m", Type: api.AuthMethodJWT, TokenLocality: api.TokenLocalityLocal, MaxTokenTTL: time.Hour,
-		Config: &api.ACLAuthConfig{JWTValidationPubKeys: []string{providertest.PublicPEM(p.RSA.Public())}, BoundAudiences: []string{"nomad"}},
+		Config: &api.ACLAuthMethodConfig{JWTValidationPubKeys: []string{providertest.PublicPEM(p.RSA.Public())}, BoundAudiences: []string{"nomad"}},
 	}}); err != nil {
 		t.Fatal(err)
 	}

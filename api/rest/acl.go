@@ -72,8 +72,8 @@ func (c *Client) ACLRoles() Objects[api.ACLRole, api.ACLRole] {
 }
 
 // ACLAuthMethods are the auth methods by name.
-func (c *Client) ACLAuthMethods() Objects[api.ACLAuthMethod, api.ACLAuthMethodStub] {
-	return objects[api.ACLAuthMethod, api.ACLAuthMethodStub](c, "acl/auth-methods", "acl/auth-method")
+func (c *Client) ACLAuthMethods() Objects[api.ACLAuthMethod, api.ACLAuthMethodListStub] {
+	return objects[api.ACLAuthMethod, api.ACLAuthMethodListStub](c, "acl/auth-methods", "acl/auth-method")
 }
 
 // ACLBindingRules are the binding rules by id.

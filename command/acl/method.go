@@ -18,13 +18,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-var methods = kind[api.ACLAuthMethod, api.ACLAuthMethodStub]{
+var methods = kind[api.ACLAuthMethod, api.ACLAuthMethodListStub]{
 	name: "ACL auth method", plural: "ACL auth methods", arg: "<auth method name>",
-	of: func(s *session.Session) rest.Objects[api.ACLAuthMethod, api.ACLAuthMethodStub] {
+	of: func(s *session.Session) rest.Objects[api.ACLAuthMethod, api.ACLAuthMethodListStub] {
 		return s.ACLAuthMethods()
 	},
 	heading: []string{"Name", "Type", "Default"},
-	row: func(m *api.ACLAuthMethodStub) []string {
+	row: func(m *api.ACLAuthMethodListStub) []string {
 		return []string{m.Name, m.Type, strconv.FormatBool(m.Default)}
 	},
 	show:    showMethod,
@@ -42,7 +42,7 @@ func showMethod(s *session.Session, m *api.ACLAuthMethod) {
 }
 
 // config shows a configuration without its secrets.
-func config(c *api.ACLAuthConfig) [][2]string {
+func config(c *api.ACLAuthMethodConfig) [][2]string {
 	list := func(l []string) string { return strings.Join(l, ",") }
 	redacted := func(secret string) string {
 		if secret == "" {
@@ -118,7 +118,7 @@ func setMethod(s *session.Session, m *api.ACLAuthMethod) error {
 	if !s.IsSet("config") {
 		return nil
 	}
-	m.Config = &api.ACLAuthConfig{}
+	m.Config = &api.ACLAuthMethodConfig{}
 	text := s.String("config")
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return specfile.JSON("-config", []byte(text), m.Config)

@@ -45,7 +45,7 @@ func Login(name string) *cli.Command {
 }
 
 // choose finds the method of -method, or the default one.
-func choose(ctx context.Context, s *session.Session) (*api.ACLAuthMethodStub, error) {
+func choose(ctx context.Context, s *session.Session) (*api.ACLAuthMethodListStub, error) {
 	all, err := s.ACLAuthMethods().List(ctx, rest.Query{})
 	if err != nil {
 		return nil, session.Failed("listing ACL auth methods", err)
@@ -70,7 +70,7 @@ func choose(ctx context.Context, s *session.Session) (*api.ACLAuthMethodStub, er
 	return nil, fault.New(fault.NotFound, "auth method %q not found: use one of [%s]", name, strings.Join(known, ", "))
 }
 
-func with(ctx context.Context, s *session.Session, method *api.ACLAuthMethodStub) (*api.ACLToken, error) {
+func with(ctx context.Context, s *session.Session, method *api.ACLAuthMethodListStub) (*api.ACLToken, error) {
 	switch method.Type {
 	case api.AuthMethodJWT:
 		jwt, err := loginToken(s)

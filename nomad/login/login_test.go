@@ -61,7 +61,7 @@ func (f fixture) given(put func(tx *state.Txn)) {
 func (f fixture) jwt(name string) *api.ACLAuthMethod {
 	return &api.ACLAuthMethod{
 		Name: name, Type: api.AuthMethodJWT, TokenLocality: api.TokenLocalityLocal, MaxTokenTTL: time.Hour,
-		Config: &api.ACLAuthConfig{
+		Config: &api.ACLAuthMethodConfig{
 			JWKSURL: f.idp.URL + "/keys", JWKSCACert: f.idp.CA(), BoundAudiences: []string{"nomad"}, BoundIssuer: []string{f.idp.URL},
 			ClaimMappings: map[string]string{"sub": "user"}, ListClaimMappings: map[string]string{"groups": "groups"},
 		},

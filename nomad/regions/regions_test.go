@@ -96,7 +96,7 @@ func (f *fixture) second(kind string) other {
 	tx.Commit()
 	method, rule := &api.ACLAuthMethod{Name: "m", Hash: []byte("m")}, &api.ACLBindingRule{ID: "r", AuthMethod: "m"}
 	bare := *method
-	method.Config = &api.ACLAuthConfig{OIDCClientSecret: "hunter2"}
+	method.Config = &api.ACLAuthMethodConfig{OIDCClientSecret: "hunter2"}
 	meta := api.QueryMeta{Index: 1}
 	wait := func(ctx context.Context, q *api.QueryOptions) error {
 		if q.MinIndex > 0 {

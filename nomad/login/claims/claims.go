@@ -48,7 +48,7 @@ func CheckMappings(kind string, mappings map[string]string) []error {
 }
 
 // Map maps claims that were decoded from JSON with numbers as [json.Number]. Absent claims are left out.
-func Map(c *api.ACLAuthConfig, all map[string]any) (*Claims, error) {
+func Map(c *api.ACLAuthMethodConfig, all map[string]any) (*Claims, error) {
 	out := &Claims{Value: map[string]string{}, List: map[string][]string{}}
 	for claim, name := range c.ClaimMappings {
 		found, ok, err := find(all, claim)

@@ -30,7 +30,7 @@ const identity = `{"sub": "ann", "uid": 12345678901234567890, "admin": true, "go
 
 func TestClaimsAreMappedByNameAndByPointer(t *testing.T) {
 	t.Parallel()
-	got, err := claims.Map(&api.ACLAuthConfig{
+	got, err := claims.Map(&api.ACLAuthMethodConfig{
 		ClaimMappings: map[string]string{
 			"sub": "user", "uid": "id", "admin": "admin", "gone": "gone", "absent": "absent", "/org/unit/name": "unit", "/org/tags/1": "tag",
 			"/org/tags/9": "none", "/a~1b": "slash", "a/b": "plain",
@@ -51,7 +51,7 @@ func TestClaimsAreMappedByNameAndByPointer(t *testing.T) {
 
 func TestClaimsOfAnotherShapeAreDenied(t *testing.T) {
 	t.Parallel()
-	for _, c := range []*api.ACLAuthConfig{
+	for _, c := range []*api.ACLAuthMethodConfig{
 		{ClaimMappings: map[string]string{"groups": "g"}},
 		{ClaimMappings: map[string]string{"org": "g"}},
 		{ListClaimMappings: map[string]string{"org": "g"}},

@@ -43,7 +43,7 @@ type Key struct {
 }
 
 // signer returns what signs the client assertions of a method. The texts of its errors contain no part of a key.
-func (p *Providers) signer(c *api.ACLAuthConfig) (jose.Signer, error) {
+func (p *Providers) signer(c *api.ACLAuthMethodConfig) (jose.Signer, error) {
 	a := c.OIDCClientAssertion
 	options := (&jose.SignerOptions{}).WithType("JWT")
 	for name, value := range a.ExtraHeaders {
@@ -104,7 +104,7 @@ func (p *Providers) signer(c *api.ACLAuthConfig) (jose.Signer, error) {
 }
 
 // assertion makes a client assertion (RFC 7523).
-func (p *Providers) assertion(c *api.ACLAuthConfig, now time.Time) (string, error) {
+func (p *Providers) assertion(c *api.ACLAuthMethodConfig, now time.Time) (string, error) {
 	s, err := p.signer(c)
 	if err != nil {
 		return "", err

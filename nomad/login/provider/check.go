@@ -22,7 +22,7 @@ const (
 )
 
 // Check rejects configurations that no login can succeed with. It does not reach the provider.
-func (p *Providers) Check(kind string, c *api.ACLAuthConfig) error {
+func (p *Providers) Check(kind string, c *api.ACLAuthMethodConfig) error {
 	if c == nil {
 		return fault.New(fault.Invalid, "missing auth method config")
 	}
@@ -45,7 +45,7 @@ func (p *Providers) Check(kind string, c *api.ACLAuthConfig) error {
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
 }
 
-func checkSizes(c *api.ACLAuthConfig) error {
+func checkSizes(c *api.ACLAuthMethodConfig) error {
 	size := len(c.JWKSURL) + len(c.OIDCDiscoveryURL) + len(c.OIDCClientID) + len(c.OIDCClientSecret) + len(c.JWKSCACert)
 	for name, list := range map[string][]string{
 		"JWTValidationPubKeys": c.JWTValidationPubKeys, "OIDCScopes": c.OIDCScopes, "BoundAudiences": c.BoundAudiences,
@@ -73,7 +73,7 @@ func checkURL(what, text string) error {
 	return nil
 }
 
-func checkJWT(c *api.ACLAuthConfig) (errs []error) {
+func checkJWT(c *api.ACLAuthMethodConfig) (errs []error) {
 	sources := 0
 	if len(c.JWTValidationPubKeys) > 0 {
 		sources++
@@ -96,7 +96,7 @@ func checkJWT(c *api.ACLAuthConfig) (errs []error) {
 	return errs
 }
 
-func (p *Providers) checkOIDC(c *api.ACLAuthConfig) (errs []error) {
+func (p *Providers) checkOIDC(c *api.ACLAuthMethodConfig) (errs []error) {
 	if c.OIDCDiscoveryURL == "" {
 		errs = append(errs, errors.New("missing OIDCDiscoveryURL"))
 	} else {
@@ -119,7 +119,7 @@ func (p *Providers) checkOIDC(c *api.ACLAuthConfig) (errs []error) {
 
 // RedirectAllowed reports whether a login may end at a URI: it is one of the allowed ones, or differs from one with a loopback
 // host in the port only, because programs of the command line listen at any free port (RFC 8252, section 7.3).
-func RedirectAllowed(c *api.ACLAuthConfig, uri string) bool {
+func RedirectAllowed(c *api.ACLAuthMethodConfig, uri string) bool {
 	if slices.Contains(c.AllowedRedirectURIs, uri) {
 		return true
 	}

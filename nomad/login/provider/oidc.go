@@ -27,7 +27,7 @@ type Login struct {
 }
 
 // AuthURL returns the page of the provider to send the user to.
-func (p *Providers) AuthURL(ctx context.Context, c *api.ACLAuthConfig, l Login) (string, error) {
+func (p *Providers) AuthURL(ctx context.Context, c *api.ACLAuthMethodConfig, l Login) (string, error) {
 	d, _, err := p.issuer(ctx, c)
 	if err != nil {
 		return "", err
@@ -43,7 +43,7 @@ func (p *Providers) AuthURL(ctx context.Context, c *api.ACLAuthConfig, l Login) 
 }
 
 // client returns what asks the provider for tokens.
-func (d *discovered) client(c *api.ACLAuthConfig, l Login) *oauth2.Config {
+func (d *discovered) client(c *api.ACLAuthMethodConfig, l Login) *oauth2.Config {
 	endpoint := d.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if c.OIDCClientAssertion != nil || c.OIDCClientSecret == "" ||
@@ -65,7 +65,7 @@ func (d *discovered) client(c *api.ACLAuthConfig, l Login) *oauth2.Config {
 
 // Complete exchanges the code that the provider gave to the user for the claims of the user, with numbers as [json.Number].
 // iss is the issuer that the provider named in its response; empty when it named none.
-func (p *Providers) Complete(ctx context.Context, c *api.ACLAuthConfig, l Login, code, iss string, now time.Time) (map[string]any, error) {
+func (p *Providers) Complete(ctx context.Context, c *api.ACLAuthMethodConfig, l Login, code, iss string, now time.Time) (map[string]any, error) {
 	d, client, err := p.issuer(ctx, c)
 	if err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ import (
 
 const redirect = "http://127.0.0.1:4649/oidc/callback"
 
-func oidcConfig(p *providertest.Provider) *api.ACLAuthConfig {
-	return &api.ACLAuthConfig{
+func oidcConfig(p *providertest.Provider) *api.ACLAuthMethodConfig {
+	return &api.ACLAuthMethodConfig{
 		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA()}, OIDCClientID: providertest.ClientID, OIDCClientSecret: providertest.ClientSecret,
 		OIDCEnablePKCE: true, OIDCScopes: []string{"email"}, AllowedRedirectURIs: []string{redirect},
 	}
@@ -29,7 +29,7 @@ func oidcConfig(p *providertest.Provider) *api.ACLAuthConfig {
 var login = provider.Login{RedirectURI: redirect, State: "state-1", Nonce: "nonce-1", Verifier: strings.Repeat("v", 43)}
 
 // complete plays a login; change may alter the parameters of the response and the login.
-func complete(t *testing.T, v *provider.Providers, p *providertest.Provider, c *api.ACLAuthConfig, change func(url.Values, *provider.Login)) (map[string]any, error) {
+func complete(t *testing.T, v *provider.Providers, p *providertest.Provider, c *api.ACLAuthMethodConfig, change func(url.Values, *provider.Login)) (map[string]any, error) {
 	t.Helper()
 	to, err := v.AuthURL(t.Context(), c, login)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestClientsProveThemselvesByAssertions(t *testing.T) {
 
 func TestRedirectsAreComparedExactly(t *testing.T) {
 	t.Parallel()
-	c := &api.ACLAuthConfig{AllowedRedirectURIs: []string{
+	c := &api.ACLAuthMethodConfig{AllowedRedirectURIs: []string{
 		"https://ui.example.com/oidc?x=1", "http://localhost:4649/oidc/callback", "http://127.0.0.1/cb", "http://[::1]:1/cb", "http://intern:80/cb",
 	}}
 	for uri, want := range map[string]bool{
@@ -225,28 +225,32 @@ func TestRedirectsAreComparedExactly(t *testing.T) {
 func TestConfigsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
 	p := start(t)
-	jwt := func(change func(*api.ACLAuthConfig)) *api.ACLAuthConfig {
+	jwt := func(change func(*api.ACLAuthMethodConfig)) *api.ACLAuthMethodConfig {
 		c := methods(p)["fixed"]
 		change(c)
 		return c
 	}
-	oidc := func(change func(*api.ACLAuthConfig)) *api.ACLAuthConfig { c := oidcConfig(p); change(c); return c }
-	for want, c := range map[string]*api.ACLAuthConfig{
+	oidc := func(change func(*api.ACLAuthMethodConfig)) *api.ACLAuthMethodConfig {
+		c := oidcConfig(p)
+		change(c)
+		return c
+	}
+	for want, c := range map[string]*api.ACLAuthMethodConfig{
 		"missing auth method config": nil,
-		"exactly one of":             jwt(func(c *api.ACLAuthConfig) { c.JWKSURL = "https://x" }),
-		"PEM format":                 jwt(func(c *api.ACLAuthConfig) { c.JWTValidationPubKeys = []string{"key"} }),
-		"is no public key": jwt(func(c *api.ACLAuthConfig) {
+		"exactly one of":             jwt(func(c *api.ACLAuthMethodConfig) { c.JWKSURL = "https://x" }),
+		"PEM format":                 jwt(func(c *api.ACLAuthMethodConfig) { c.JWTValidationPubKeys = []string{"key"} }),
+		"is no public key": jwt(func(c *api.ACLAuthMethodConfig) {
 			c.JWTValidationPubKeys = []string{"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}
 		}),
-		`"none" is not supported`:  jwt(func(c *api.ACLAuthConfig) { c.SigningAlgs = []string{"none"} }),
-		`"HS256" is not supported`: jwt(func(c *api.ACLAuthConfig) { c.SigningAlgs = []string{"HS256"} }),
-		"is no URL":                jwt(func(c *api.ACLAuthConfig) { c.JWTValidationPubKeys, c.JWKSURL = nil, "file:///etc/passwd" }),
-		"CA certificate":           jwt(func(c *api.ACLAuthConfig) { c.JWKSCACert = "x" }),
-		"at most 262144":           jwt(func(c *api.ACLAuthConfig) { c.BoundAudiences = []string{strings.Repeat("x", 300<<10)} }),
-		"65 entries":               jwt(func(c *api.ACLAuthConfig) { c.BoundIssuer = make([]string, 65) }),
-		"missing OIDCDiscoveryURL": oidc(func(c *api.ACLAuthConfig) { c.OIDCDiscoveryURL = "" }),
-		"missing OIDCClientID":     oidc(func(c *api.ACLAuthConfig) { c.OIDCClientID = "" }),
-		"is not absolute":          oidc(func(c *api.ACLAuthConfig) { c.AllowedRedirectURIs = []string{"/x"} }),
+		`"none" is not supported`:  jwt(func(c *api.ACLAuthMethodConfig) { c.SigningAlgs = []string{"none"} }),
+		`"HS256" is not supported`: jwt(func(c *api.ACLAuthMethodConfig) { c.SigningAlgs = []string{"HS256"} }),
+		"is no URL":                jwt(func(c *api.ACLAuthMethodConfig) { c.JWTValidationPubKeys, c.JWKSURL = nil, "file:///etc/passwd" }),
+		"CA certificate":           jwt(func(c *api.ACLAuthMethodConfig) { c.JWKSCACert = "x" }),
+		"at most 262144":           jwt(func(c *api.ACLAuthMethodConfig) { c.BoundAudiences = []string{strings.Repeat("x", 300<<10)} }),
+		"65 entries":               jwt(func(c *api.ACLAuthMethodConfig) { c.BoundIssuer = make([]string, 65) }),
+		"missing OIDCDiscoveryURL": oidc(func(c *api.ACLAuthMethodConfig) { c.OIDCDiscoveryURL = "" }),
+		"missing OIDCClientID":     oidc(func(c *api.ACLAuthMethodConfig) { c.OIDCClientID = "" }),
+		"is not absolute":          oidc(func(c *api.ACLAuthMethodConfig) { c.AllowedRedirectURIs = []string{"/x"} }),
 	} {
 		kind := api.AuthMethodJWT
 		if c != nil && c.OIDCClientID != "" || strings.HasSuffix(want, "OIDCClientID") {

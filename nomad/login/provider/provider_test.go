@@ -31,8 +31,8 @@ func start(t *testing.T) *providertest.Provider {
 }
 
 // methods are the three ways to know the keys of a provider.
-func methods(p *providertest.Provider) map[string]*api.ACLAuthConfig {
-	return map[string]*api.ACLAuthConfig{
+func methods(p *providertest.Provider) map[string]*api.ACLAuthMethodConfig {
+	return map[string]*api.ACLAuthMethodConfig{
 		"fixed": {
 			JWTValidationPubKeys: []string{providertest.PublicPEM(p.RSA.Public()), providertest.PublicPEM(p.EC.Public())},
 			BoundAudiences:       []string{"nomad"}, BoundIssuer: []string{p.URL},
@@ -308,7 +308,7 @@ func TestAFalseIssuerIsNotDiscovered(t *testing.T) {
 	evil.Misbehave(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"issuer":"` + p.URL + `","jwks_uri":"` + p.URL + `/keys"}`))
 	})
-	c := &api.ACLAuthConfig{OIDCDiscoveryURL: evil.URL, DiscoveryCaPem: []string{evil.CA()}}
+	c := &api.ACLAuthMethodConfig{OIDCDiscoveryURL: evil.URL, DiscoveryCaPem: []string{evil.CA()}}
 	if _, err := provider.New(nil).VerifyJWT(t.Context(), c, p.Token(p.Claims(nil)), time.Now()); err == nil {
 		t.Error("the document of another issuer was accepted")
 	}

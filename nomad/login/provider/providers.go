@@ -86,7 +86,7 @@ func (p *Providers) evict() {
 }
 
 // issuer returns the discovery document of the method's provider.
-func (p *Providers) issuer(ctx context.Context, c *api.ACLAuthConfig) (*discovered, *http.Client, error) {
+func (p *Providers) issuer(ctx context.Context, c *api.ACLAuthMethodConfig) (*discovered, *http.Client, error) {
 	s, err := p.source("oidc", c.OIDCDiscoveryURL, c.DiscoveryCaPem, func(s *source) {
 		s.discovered = &fetch.Kept[*discovered]{What: "discover the OIDC provider", Timeout: p.Timeout, Fetch: func(ctx context.Context) (*discovered, error) {
 			return discover(ctx, s.client, c.OIDCDiscoveryURL)
@@ -122,7 +122,7 @@ func discover(ctx context.Context, client *http.Client, url string) (*discovered
 func issuerOf(url string) string { return strings.TrimSuffix(url, "/.well-known/openid-configuration") }
 
 // VerifyJWT verifies a token of a JWT method and returns its claims, with numbers as [encoding/json.Number].
-func (p *Providers) VerifyJWT(ctx context.Context, c *api.ACLAuthConfig, token string, now time.Time) (map[string]any, error) {
+func (p *Providers) VerifyJWT(ctx context.Context, c *api.ACLAuthMethodConfig, token string, now time.Time) (map[string]any, error) {
 	var set keySet
 	var fixed fixedKeys
 	want := expected{issuers: c.BoundIssuer, audiences: c.BoundAudiences}

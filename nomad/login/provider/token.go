@@ -32,7 +32,7 @@ var Algorithms = []jose.SignatureAlgorithm{
 }
 
 // algorithms returns the algorithms that a method accepts: the listed ones, or RS256 and those of fixed keys of other kinds.
-func algorithms(c *api.ACLAuthConfig, fixed fixedKeys) []jose.SignatureAlgorithm {
+func algorithms(c *api.ACLAuthMethodConfig, fixed fixedKeys) []jose.SignatureAlgorithm {
 	var out []jose.SignatureAlgorithm
 	for _, name := range c.SigningAlgs {
 		if a := jose.SignatureAlgorithm(name); slices.Contains(Algorithms, a) {
@@ -58,7 +58,7 @@ type expected struct {
 }
 
 // verify verifies the signature and the claims of a token. It returns the claims, with numbers as [json.Number].
-func verify(ctx context.Context, token string, algs []jose.SignatureAlgorithm, set keySet, c *api.ACLAuthConfig, want expected, now time.Time) (map[string]any, error) {
+func verify(ctx context.Context, token string, algs []jose.SignatureAlgorithm, set keySet, c *api.ACLAuthMethodConfig, want expected, now time.Time) (map[string]any, error) {
 	payload, err := verifySignature(ctx, token, algs, set)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func leeway(configured, otherwise time.Duration) time.Duration {
 // checkTimes compares exp, nbf and iat with the clock. A token must have one of them. A token without exp expires
 // ExpirationLeeway after the later one of the others; one with exp alone is valid NotBeforeLeeway before it, if that is set.
 // All are compared with the leeway of clocks.
-func checkTimes(all map[string]any, c *api.ACLAuthConfig, now time.Time) error {
+func checkTimes(all map[string]any, c *api.ACLAuthMethodConfig, now time.Time) error {
 	exp, err := instant(all, "exp")
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func role() *ours.ACLRole {
 }
 
 func method() *ours.ACLAuthMethod {
-	return &ours.ACLAuthMethod{Name: "poisoned", Type: ours.AuthMethodJWT, TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &ours.ACLAuthConfig{JWKSURL: "https://127.0.0.1:1/"}}
+	return &ours.ACLAuthMethod{Name: "poisoned", Type: ours.AuthMethodJWT, TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &ours.ACLAuthMethodConfig{JWKSURL: "https://127.0.0.1:1/"}}
 }
 
 func rule() *ours.ACLBindingRule {
