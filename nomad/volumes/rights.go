@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -37,26 +38,42 @@ func mayUse(ctx context.Context, tx *state.Txn, plugin, external string) error {
 			return access.ErrDenied
 		}
 	}
-	// Plugins with the same driver reach the same storage.
-	p := pluginview.Of(tx, plugin)
-	if p == nil || p.Provider == "" {
-		return nil
-	}
-	for v := range tx.Volumes(api.AllNamespaces) {
-		if v.Provision.Provider == p.Provider && v.RemoteID() == external && !access.Of(ctx).Rights.Allows(writeVolume, v.Namespace) {
+	for v := range ofDriver(tx, plugin) {
+		if v.RemoteID() == external && !access.Of(ctx).Rights.Allows(writeVolume, v.Namespace) {
 			return access.ErrDenied
 		}
 	}
 	return nil
 }
 
-// mayName refuses the name of a volume that the caller does not see, without naming that volume.
+// ofDriver lists the volumes of all plugins that have the driver of this one: they reach the same storage.
+func ofDriver(tx *state.Txn, plugin string) iter.Seq[*api.Volume] {
+	p := pluginview.Of(tx, plugin)
+	return func(yield func(*api.Volume) bool) {
+		for v := range tx.Volumes(api.AllNamespaces) {
+			if p != nil && p.Provider != "" && v.Provision.Provider == p.Provider && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// mayName refuses the name of a volume that the caller does not see, without naming that volume. The driver would return it,
+// also when another plugin asks.
 func (s *Service) mayName(ctx context.Context, spec *api.VolumeSpec) error {
-	o := commands.OfName(s.state.Read(), spec)
-	if unrestricted(ctx) || o == nil || access.Of(ctx).Rights.Sees(o.Namespace) {
+	if unrestricted(ctx) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "volume %q: plugin %q has another volume with the name %q: choose another name", spec.ID, spec.PluginID, spec.Name)
+	tx, rights := s.state.Read(), access.Of(ctx).Rights
+	o := commands.OfName(tx, spec)
+	taken := o != nil && !rights.Sees(o.Namespace)
+	for v := range ofDriver(tx, spec.PluginID) {
+		taken = taken || v.PluginID != spec.PluginID && v.Name == spec.Name && v.ExternalID == "" && !rights.Allows(writeVolume, v.Namespace)
+	}
+	if !taken {
+		return nil
+	}
+	return fault.New(fault.Conflict, "volume %q: the driver of plugin %q has another volume with the name %q: choose another name", spec.ID, spec.PluginID, spec.Name)
 }
 
 // mayCopy refuses specs that register or copy what is at the provider for others.
@@ -113,15 +130,16 @@ func seen[T any](ctx context.Context, tx *state.Txn, plugin string, rows []T, ex
 	if unrestricted(ctx) {
 		return rows
 	}
+	owners := map[string][]string{}
+	for v := range ofDriver(tx, plugin) {
+		owners[v.RemoteID()] = append(owners[v.RemoteID()], v.Namespace)
+	}
 	return slices.DeleteFunc(rows, func(row T) bool {
-		registered := false
+		names := owners[external(row)]
 		for v := range tx.VolumesByExternal(plugin, external(row)) {
-			if access.Sees(ctx, v.Namespace) {
-				return false
-			}
-			registered = true
+			names = append(names, v.Namespace)
 		}
-		return registered
+		return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return access.Sees(ctx, n) })
 	})
 }
 

@@ -41,6 +41,9 @@ func TestVolumesOfOtherNamespaces(t *testing.T) {
 		second := *n.CSINodePlugins["p"]
 		second.PluginID = "p2"
 		n.CSINodePlugins["p2"] = &second
+		controller := *n.CSIControllerPlugins["p"]
+		controller.PluginID = "p2"
+		n.CSIControllerPlugins["p2"] = &controller
 	})
 	r.Edit(func(tx *state.Txn) {
 		for _, ns := range []string{"a", "b"} {
@@ -96,15 +99,26 @@ func TestVolumesOfOtherNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := n.Count("Controller.Create")
-	named := volumestest.Made("named")
-	named.Namespace, named.Name = "a", "the-name-of-b"
-	create = &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{named}}
-	_, err = r.Service.Create(r.as(t, teamA, wire.VolumeCreate.Needs, create), create)
-	if !errors.Is(err, fault.Conflict) || strings.Contains(err.Error(), "made-by-b") {
-		t.Errorf("create a volume with the name of theirs: %v", err)
+	for _, plugin := range []string{"p", "p2"} {
+		named := volumestest.Made("named")
+		named.Namespace, named.Name, named.PluginID = "a", "the-name-of-b", plugin
+		create = &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{named}}
+		_, err = r.Service.Create(r.as(t, teamA, wire.VolumeCreate.Needs, create), create)
+		if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "choose another name") || strings.Contains(err.Error(), "made-by-b") {
+			t.Errorf("create a volume with the name of theirs by plugin %s: %v", plugin, err)
+		}
 	}
 	if n.Count("Controller.Create") != made || n.Count("Controller.SnapshotDelete") != 0 || n.Count("Controller.Unpublish") != 0 {
 		t.Error("the driver was called")
+	}
+
+	n.Lists(api.ControllerListResponse{Volumes: []*api.VolumeExternal{{ExternalID: "external-b"}, {ExternalID: "unregistered"}}}, api.ControllerSnapshotListResponse{})
+	for _, plugin := range []string{"p", "p2"} {
+		external := &api.VolumeExternalListRequest{PluginID: plugin, QueryOptions: api.QueryOptions{Namespace: "a"}}
+		out, err := r.Service.ListExternal(r.as(t, teamA, wire.VolumeListExternal.Needs, external), external)
+		if err != nil || len(out.Volumes) != 1 || out.Volumes[0].ExternalID != "unregistered" {
+			t.Errorf("list what the driver of plugin %s has: %v, %v", plugin, out, err)
+		}
 	}
 
 	both := teamA + `namespace "b" { capabilities = ["csi-write-volume"] }`
