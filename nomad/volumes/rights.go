@@ -134,7 +134,7 @@ func seen[T any](ctx context.Context, tx *state.Txn, plugin string, rows []T, ex
 	for v := range ofDriver(tx, plugin) {
 		owners[v.RemoteID()] = append(owners[v.RemoteID()], v.Namespace)
 	}
-	return slices.DeleteFunc(rows, func(row T) bool {
+	return slices.DeleteFunc(slices.Clone(rows), func(row T) bool {
 		names := owners[external(row)]
 		for v := range tx.VolumesByExternal(plugin, external(row)) {
 			names = append(names, v.Namespace)
