@@ -84,5 +84,9 @@ func decoded(ctx context.Context, method string, body []byte) (any, error) {
 	if !ok || m.Auth != wire.ByUser {
 		return nil, fault.New(fault.Denied, "%q is no call of users to nodes", method)
 	}
-	return m.Decode(ctx, body)
+	req, err := m.Decode(ctx, body)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	return req, nil
 }
