@@ -126,6 +126,9 @@ func writes() []write {
 		{pattern: "PUT /v1/acl/login", body: &ours.ACLLoginRequest{AuthMethodName: "poisoned", LoginToken: "x"}, all: true},
 		{pattern: "PUT /v1/acl/oidc/auth-url", body: &ours.ACLOIDCAuthURLRequest{AuthMethodName: "poisoned"}, all: true},
 		{pattern: "PUT /v1/acl/oidc/complete-auth", body: &ours.ACLOIDCCompleteAuthRequest{AuthMethodName: "poisoned"}, all: true},
+		{pattern: "PUT /v1/var/:id", path: "/v1/var/poisoned", body: &ours.Variable{Items: map[string]string{"k": "v"}}, all: true},
+		{pattern: "PUT /v1/var/:id", path: "/v1/var/poisoned?lock-acquire", body: &ours.Variable{}, all: true},
+		{pattern: "DELETE /v1/var/:id", path: "/v1/var/poisoned?cas=x"},
 		{pattern: "PUT /v1/search", body: &struct {
 			Prefix, Context string
 			Text            string
