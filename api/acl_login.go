@@ -20,7 +20,7 @@ const (
 	BindTypeManagement = "management"
 
 	// DefaultTokenNameFormat is the name of tokens that logins make.
-	DefaultTokenNameFormat = "${auth_method_type}-${auth_method_name}"
+	DefaultTokenNameFormat = "${auth_method_type}-${auth_method_name}" //nolint:gosec // a format, not a secret
 )
 
 // ACLAuthMethod is a way to log in with an identity of another system.

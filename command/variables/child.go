@@ -30,7 +30,7 @@ func (l *lease) command(args []string) *exec.Cmd {
 		}
 		args = []string{shell, "-c", strings.Join(args, " ")}
 	}
-	c := exec.Command(args[0], args[1:]...)
+	c := exec.Command(args[0], args[1:]...) //nolint:gosec // the command is what the user asks to run
 	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = l.s.Input, l.s.Out, l.s.Err, pipeMax
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if in, ok := l.s.Input.(*os.File); ok {

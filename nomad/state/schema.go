@@ -37,7 +37,7 @@ const (
 	TableACLRoles         = "acl_roles"
 	TableACLAuthMethods   = "acl_auth_methods"
 	TableACLBindingRules  = "acl_binding_rules"
-	TableACLOneTimeTokens = "acl_one_time_tokens"
+	TableACLOneTimeTokens = "acl_one_time_tokens" //nolint:gosec // a name, not a secret
 	TableACLBootstrap     = "acl_bootstrap"
 	TableQuotas           = "quotas"
 	TableVariables        = "variables"

@@ -28,8 +28,6 @@ type process struct {
 	up       bool
 	// poor is set while a controller has lost the capability to attach, as one of another version has.
 	poor bool
-	// name is the driver's.
-	name string
 }
 
 func (p *process) socket() string { return p.alloc }

@@ -94,17 +94,6 @@ func (f failure) passes() bool {
 	return true
 }
 
-// open reports whether the plugin's reply leaves the outcome open.
-func (f failure) open() bool {
-	//exhaustive:enforce
-	switch f.verdict() {
-	case fault.VerdictFinal, fault.VerdictVerify:
-		return false
-	case fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictUncertain, fault.VerdictLimit, fault.VerdictChanged:
-	}
-	return true
-}
-
 // gaveUp reports whether the plugin will not do what it has begun, whatever secrets it is asked with.
 func (f failure) gaveUp() bool { return f.verdict() == fault.VerdictFinal && !f.credentials() }
 
