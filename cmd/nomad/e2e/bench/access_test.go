@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkAccessControlStart prints how much later a new agent that is server and client has a ready node with access
-// control than without. With it, the first token is made meanwhile.
+// control than without, of the quickest starts of each. With it, the first token is made meanwhile.
 func BenchmarkAccessControlStart(b *testing.B) {
 	kit.WithoutACL(b, "it is compared with the case without")
 	const rounds = 9
@@ -33,19 +33,19 @@ func BenchmarkAccessControlStart(b *testing.B) {
 			a.Kill()
 		}
 	}
-	b.ReportMetric(ms(median(took[1])), "ms-node-ready")
-	b.ReportMetric(ms(median(took[1])-median(took[0])), "ms-more")
+	b.ReportMetric(ms(slices.Min(took[1])), "ms-node-ready")
+	b.ReportMetric(ms(slices.Min(took[1])-slices.Min(took[0])), "ms-more")
 	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkAccessControlRegister prints how much longer a job takes from its registration to its allocation, as a client
 // sees it, with a token that has some policies than without access control. Both agents of a pair get jobs in turn. The
-// figure is that of the middle one of several pairs, because agents differ more from each other than access control costs.
+// first decile of all pairs counts: what access control costs is in each figure, and the others have waits for the disk and
+// the processor, too.
 func BenchmarkAccessControlRegister(b *testing.B) {
 	kit.WithoutACL(b, "it is compared with the case without")
 	const pairs, jobs, policies = 9, 60, 10
-	var with, more []time.Duration
-	var ratios []float64
+	var took [2][]time.Duration
 	for range pairs {
 		open, guarded := kit.Start(b), kit.PrepareGuarded(b)
 		guarded.Launch()
@@ -61,23 +61,22 @@ func BenchmarkAccessControlRegister(b *testing.B) {
 		keyed(open)
 		keyed(guarded)
 		guarded.API.SetSecretID(token.SecretID)
-		var took [2][]time.Duration
 		for i := range jobs {
 			for turn := range 2 {
 				which := (turn + i) % 2
 				took[which] = append(took[which], placed(b, []*kit.Agent{open, guarded}[which], fmt.Sprint("job-", i)))
 			}
 		}
-		with = append(with, median(took[1]))
-		more = append(more, median(took[1])-median(took[0]))
-		ratios = append(ratios, float64(median(took[1]))/float64(median(took[0])))
 		open.Kill()
 		guarded.Kill()
 	}
-	slices.Sort(ratios)
-	b.ReportMetric(ms(median(with)), "ms-placed")
-	b.ReportMetric(ms(median(more)), "ms-more")
-	b.ReportMetric(100*(ratios[pairs/2]-1), "%-more")
+	var quick [2]float64
+	for i := range took {
+		slices.Sort(took[i])
+		quick[i] = ms(took[i][len(took[i])/10])
+	}
+	b.ReportMetric(quick[1], "ms-placed")
+	b.ReportMetric(100*(quick[1]/quick[0]-1), "%-more")
 	b.ReportMetric(0, "ns/op")
 }
 
