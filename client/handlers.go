@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -105,17 +106,29 @@ func (c *Client) fileRead(_ context.Context, r *api.AllocFileRequest) (*api.Allo
 	return &api.AllocFileReadResponse{Data: data, EOF: eof}, err
 }
 
+// downWait is how long the collection of an ended allocation waits until what it used is given back.
+const downWait = 5 * time.Second
+
 func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Empty, error) {
 	e, err := c.find(r.AllocID)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-e.alloc.Down():
-		return &api.Empty{}, c.destroy(ctx, e)
+	case <-e.alloc.Ended():
 	default:
 		return nil, fault.New(fault.Conflict, "allocation %s has not ended", r.AllocID)
 	}
+	// The allocation is shown as complete a moment before everything that it used is given back.
+	limit := time.NewTimer(downWait)
+	defer limit.Stop()
+	select {
+	case <-e.alloc.Down():
+		return &api.Empty{}, c.destroy(ctx, e)
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return nil, fault.New(fault.Conflict, "allocation %s has ended, and what it used is not given back yet: `nomad alloc status` shows what it waits for", r.AllocID)
 }
 
 func (c *Client) nodeStats(ctx context.Context, _ *api.NodeRequest) (*api.NodeStatsResponse, error) {
