@@ -24,7 +24,7 @@ PKGS = $$($(GO) list ./... | grep -v /e2e)
 # The race detector runs where goroutines meet, and in make soak over the simulations, which it makes ten times slower.
 SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
-RACED := $$($(GO) list ./api/... ./nomad/... ./client/... ./plugins/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
+RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 5000
 SOAK_CLUSTER_SEEDS := 250
@@ -75,7 +75,7 @@ tools:
 e2e: build tools $(TESTLOG)
 	@rm -f $(E2E_TABLE)
 	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
-	  $(GO) test -json -timeout 25m -count=1 -p 2 ./... | $(LOGGED); status=$$?; \
+	  $(GO) test -json -timeout 25m -count=1 -p $(ATONCE) ./... | $(LOGGED); status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
