@@ -362,10 +362,12 @@ func BenchmarkAudit(b *testing.B) {
 	_, on := auditing([]*audit.Sink{{Output: file}})
 	times := map[string][]time.Duration{}
 	for b.Loop() {
-		for name, h := range map[string]http.Handler{"off": off, "on": on} {
-			start := time.Now()
-			ask(h, "GET", "/v1/system/nothing", "alice-secret", "")
-			times[name] = append(times[name], time.Since(start))
+		for range 5000 {
+			for name, h := range map[string]http.Handler{"off": off, "on": on} {
+				start := time.Now()
+				ask(h, "GET", "/v1/system/nothing", "alice-secret", "")
+				times[name] = append(times[name], time.Since(start))
+			}
 		}
 	}
 	median := func(name string) float64 {
