@@ -1,7 +1,5 @@
 package api
 
-import "time"
-
 // ACLTokenRequest names a token by its accessor.
 type ACLTokenRequest struct {
 	AccessorID string `msg:",omitempty"`
@@ -206,11 +204,9 @@ type ACLCheckRequest struct {
 	QueryOptions
 }
 
-// ACLCheckResponse names the holder of a token that permits the right.
+// ACLCheckResponse names the token that permits the right.
 type ACLCheckResponse struct {
-	AccessorID string     `msg:",omitempty"`
-	TokenName  string     `msg:",omitempty"`
-	Expires    *time.Time `msg:",omitempty"`
+	AccessorID string `msg:",omitempty"`
 	QueryMeta
 }
 

@@ -3,8 +3,6 @@
 package api
 
 import (
-	"time"
-
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -1204,20 +1202,12 @@ func (z *ACLCheckRequest) Msgsize() (s int) {
 func (z *ACLCheckResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.AccessorID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
-	}
-	if z.TokenName == "" {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
-	if z.Expires == nil {
-		zb0001Len--
-		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1228,20 +1218,6 @@ func (z *ACLCheckResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "AccessorID"
 			o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72, 0x49, 0x44)
 			o = msgp.AppendString(o, z.AccessorID)
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "TokenName"
-			o = append(o, 0xa9, 0x54, 0x6f, 0x6b, 0x65, 0x6e, 0x4e, 0x61, 0x6d, 0x65)
-			o = msgp.AppendString(o, z.TokenName)
-		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Expires"
-			o = append(o, 0xa7, 0x45, 0x78, 0x70, 0x69, 0x72, 0x65, 0x73)
-			if z.Expires == nil {
-				o = msgp.AppendNil(o)
-			} else {
-				o = msgp.AppendTime(o, *z.Expires)
-			}
 		}
 		// string "QueryMeta"
 		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
@@ -1282,29 +1258,6 @@ func (z *ACLCheckResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AccessorID")
 				return
 			}
-		case "TokenName":
-			z.TokenName, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "TokenName")
-				return
-			}
-		case "Expires":
-			if msgp.IsNil(bts) {
-				bts, err = msgp.ReadNilBytes(bts)
-				if err != nil {
-					return
-				}
-				z.Expires = nil
-			} else {
-				if z.Expires == nil {
-					z.Expires = new(time.Time)
-				}
-				*z.Expires, bts, err = msgp.ReadTimeBytes(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "Expires")
-					return
-				}
-			}
 		case "QueryMeta":
 			bts, err = z.QueryMeta.UnmarshalMsg(bts)
 			if err != nil {
@@ -1325,13 +1278,7 @@ func (z *ACLCheckResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ACLCheckResponse) Msgsize() (s int) {
-	s = 1 + 11 + msgp.StringPrefixSize + len(z.AccessorID) + 10 + msgp.StringPrefixSize + len(z.TokenName) + 8
-	if z.Expires == nil {
-		s += msgp.NilSize
-	} else {
-		s += msgp.TimeSize
-	}
-	s += 10 + z.QueryMeta.Msgsize()
+	s = 1 + 11 + msgp.StringPrefixSize + len(z.AccessorID) + 10 + z.QueryMeta.Msgsize()
 	return
 }
 

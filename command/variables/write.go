@@ -25,7 +25,7 @@ func Put(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "create or update a variable", Args: "[<path>] [<@file, - for stdin>] [<key>=<value>]...", Min: 1, Max: -1,
 		Description: "Items of arguments replace those of the file; the variable has no others afterwards. A value @file is read from\n" +
-			"the file and - from stdin; write \\@ or \\- for a value that begins so. Without -force the variable must have the index\n" +
+			"the file and - from stdin; write \\@ or \\- for a value that begins with one of them. Without -force the variable must have the index\n" +
 			"of -check-index, by default the modify index of the file; 0 means that it must not exist.\n\n" +
 			"  nomad var put nomad/jobs/web/db password=@secret.txt\n" +
 			"  nomad var get -out hcl app/x > x.hcl; edit x.hcl; nomad var put @x.hcl",

@@ -19,7 +19,7 @@ func (g *Gate) Handlers() []wire.Handler {
 // check reports whether the caller has a right. Agents ask it for what they answer themselves.
 func (g *Gate) check(ctx context.Context, r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
 	c := Of(ctx)
-	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID, TokenName: c.Token.Name, Expires: c.Token.ExpirationTime}
+	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID}
 	out.Index = max(g.State.Touched(Tables...), 1)
 	if !g.Enabled {
 		return out, nil

@@ -32,7 +32,7 @@ func (c *cluster) limit(l *api.QuotaResources, more ...string) {
 	})
 }
 
-// quotaRefusal says why the quota does not permit one more of the ask.
+// quotaRefusal returns why the quota does not permit one more of the ask.
 func (k oracleAsk) quotaRefusal(t *table) string {
 	if t.quota == nil {
 		return ""

@@ -106,7 +106,7 @@ func TestAClientAsksTheServersAboutTokens(t *testing.T) {
 			t.Errorf("/v1/metrics with %s token: %d %s", who, code, body)
 		}
 	}
-	// the secret of a node is nobody's token
+	// the secret of a node is not the token of a user
 	for _, path := range []string{"/v1/nodes", "/v1/acl/token/self", "/v1/acl/tokens", "/v1/node/" + falseNode, "/v1/operator/scheduler/configuration", "/v1/volumes?type=csi"} {
 		if code, body := get(t, server, path, secret); code != http.StatusForbidden {
 			t.Errorf("%s with the secret of a node: %d %s", path, code, body)
@@ -218,6 +218,6 @@ func ends(t *testing.T, what string, ended <-chan string, began time.Time, limit
 			t.Errorf("%s ended with %s", what, body)
 		}
 	case <-time.After(time.Until(began) + limit + 10*time.Second):
-		t.Errorf("%s goes on without its token", what)
+		t.Errorf("%s continues without its token", what)
 	}
 }
