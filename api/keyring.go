@@ -9,6 +9,10 @@ const (
 	RootKeyActive RootKeyState = "active"
 	// RootKeyInactive is a key that only verifies and decrypts data that it signed and encrypted before.
 	RootKeyInactive RootKeyState = "inactive"
+	// RootKeyRekeying is a former active key while data that it encrypted is encrypted with the active one.
+	RootKeyRekeying RootKeyState = "rekeying"
+	// RootKeyPrepublished is a key that becomes active at [RootKeyMeta.PublishTime]; its public half is published already.
+	RootKeyPrepublished RootKeyState = "prepublished"
 )
 
 // EncryptionAES256GCM is the algorithm that data is encrypted with.
@@ -32,6 +36,8 @@ type RootKey struct {
 	RootKeyMeta
 	// Public is the PKIX form of the public key that verifies this key's signatures.
 	Public []byte `msg:",omitempty"`
+	// PublicEd25519 is the raw Ed25519 public key that verifies this key's EdDSA signatures.
+	PublicEd25519 []byte `msg:",omitempty"`
 	// Wrapped is the secret part, encrypted with a key that only the servers' data directories contain.
 	Wrapped []byte `msg:",omitempty" json:"-"`
 }
@@ -55,9 +61,12 @@ type JSONWebKey struct {
 	Kty string `msg:",omitempty" json:"kty"`
 	Kid string `msg:",omitempty" json:"kid"`
 	Alg string `msg:",omitempty" json:"alg"`
-	// N and E are the modulus and the exponent in unpadded base64url.
-	N string `msg:",omitempty" json:"n"`
-	E string `msg:",omitempty" json:"e"`
+	// N and E are the modulus and the exponent of an RSA key in unpadded base64url.
+	N string `msg:",omitempty" json:"n,omitempty"`
+	E string `msg:",omitempty" json:"e,omitempty"`
+	// Crv and X are the curve and the public key of an Ed25519 key (RFC 8037).
+	Crv string `msg:",omitempty" json:"crv,omitempty"`
+	X   string `msg:",omitempty" json:"x,omitempty"`
 }
 
 // JSONWebKeysResponse contains the public keys that verify the cluster's signatures.

@@ -36,6 +36,9 @@ type Node struct {
 	NodeMaxAllocs         int                         `msg:",omitempty"`
 	// SecretID is shared by the node and the servers only; see [Node.Redacted].
 	SecretID string `json:"SecretID" msg:",omitempty"`
+	// IdentitySigningKeyID is the root key that signed the node's identity; with it the servers no longer accept SecretID
+	// alone. Empty for a node without an identity.
+	IdentitySigningKeyID string `json:"-" msg:",omitempty"`
 	// ComputedClass is a hash of the fields that constraints can refer to.
 	ComputedClass            string `msg:",omitempty"`
 	LastMissedHeartbeatIndex uint64 `msg:",omitempty"`

@@ -11,6 +11,10 @@ type NodeRegisterRequest struct {
 	// Process identifies the process of the agent. Number grows with each of its registrations: late ones are ignored.
 	Process string `msg:",omitempty"`
 	Number  uint64 `msg:",omitempty"`
+	// Identity is the newest signed identity of the node, which may have expired; empty for a node without one.
+	Identity string `json:"-" msg:",omitempty"`
+	// Introduction is the token of [NodeIntroductionResponse] for a node without an identity.
+	Introduction string `json:"-" msg:",omitempty"`
 	WriteRequest
 }
 
@@ -26,6 +30,8 @@ type NodeHeartbeatRequest struct {
 	Events     []*NodeEvent `msg:",omitempty"`
 	Process    string       `msg:",omitempty"`
 	Number     uint64       `msg:",omitempty"`
+	// RenewIdentity requests a new identity before it is due.
+	RenewIdentity bool `msg:",omitempty"`
 	WriteRequest
 }
 
@@ -46,6 +52,8 @@ type NodeUpdateResponse struct {
 	// Late is set when the registration was ignored: the servers have a newer one, or one of a later process of the
 	// agent. The process then takes another name and registers again.
 	Late bool `msg:",omitempty"`
+	// Identity is a new signed identity, which replaces the node's own; empty when that is not due for renewal.
+	Identity string `json:"-" msg:",omitempty"`
 	WriteMeta
 }
 

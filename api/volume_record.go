@@ -45,8 +45,11 @@ type VolumeSpec struct {
 	RequestedCapabilities []*VolumeCapability `hcl:"capability" msg:",omitempty"`
 	MountOptions          *MountOptions       `hcl:"mount_options" msg:",omitempty"`
 	// Secrets are passed to the driver and never returned by the API.
-	Secrets    map[string]string `hcl:"secrets" msg:",omitempty"`
-	Parameters map[string]string `hcl:"parameters" msg:",omitempty"`
+	Secrets map[string]string `hcl:"secrets" msg:",omitempty"`
+	// SecretsFrom is the path of a variable in the volume's namespace whose items are passed to the driver as secrets. They
+	// are read for each call.
+	SecretsFrom string            `hcl:"secrets_from" json:",omitempty" msg:",omitempty"`
+	Parameters  map[string]string `hcl:"parameters" msg:",omitempty"`
 	// Context is passed to the driver unchanged; for created volumes the driver's context is used instead.
 	Context    map[string]string `hcl:"context" msg:",omitempty"`
 	CloneID    string            `hcl:"clone_id" msg:",omitempty"`

@@ -16,8 +16,8 @@ const (
 func (z *JSONWebKey) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.Use == "" {
 		zb0001Len--
@@ -42,6 +42,14 @@ func (z *JSONWebKey) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.E == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Crv == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.X == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -77,6 +85,16 @@ func (z *JSONWebKey) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "E"
 			o = append(o, 0xa1, 0x45)
 			o = msgp.AppendString(o, z.E)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Crv"
+			o = append(o, 0xa3, 0x43, 0x72, 0x76)
+			o = msgp.AppendString(o, z.Crv)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "X"
+			o = append(o, 0xa1, 0x58)
+			o = msgp.AppendString(o, z.X)
 		}
 	}
 	return
@@ -140,6 +158,18 @@ func (z *JSONWebKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "E")
 				return
 			}
+		case "Crv":
+			z.Crv, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Crv")
+				return
+			}
+		case "X":
+			z.X, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "X")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -154,7 +184,7 @@ func (z *JSONWebKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *JSONWebKey) Msgsize() (s int) {
-	s = 1 + 4 + msgp.StringPrefixSize + len(z.Use) + 4 + msgp.StringPrefixSize + len(z.Kty) + 4 + msgp.StringPrefixSize + len(z.Kid) + 4 + msgp.StringPrefixSize + len(z.Alg) + 2 + msgp.StringPrefixSize + len(z.N) + 2 + msgp.StringPrefixSize + len(z.E)
+	s = 1 + 4 + msgp.StringPrefixSize + len(z.Use) + 4 + msgp.StringPrefixSize + len(z.Kty) + 4 + msgp.StringPrefixSize + len(z.Kid) + 4 + msgp.StringPrefixSize + len(z.Alg) + 2 + msgp.StringPrefixSize + len(z.N) + 2 + msgp.StringPrefixSize + len(z.E) + 4 + msgp.StringPrefixSize + len(z.Crv) + 2 + msgp.StringPrefixSize + len(z.X)
 	return
 }
 
@@ -293,16 +323,20 @@ func (z *JSONWebKeysResponse) Msgsize() (s int) {
 func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Public == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Wrapped == nil {
+	if z.PublicEd25519 == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Wrapped == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -322,6 +356,11 @@ func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBytes(o, z.Public)
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "PublicEd25519"
+			o = append(o, 0xad, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x63, 0x45, 0x64, 0x32, 0x35, 0x35, 0x31, 0x39)
+			o = msgp.AppendBytes(o, z.PublicEd25519)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Wrapped"
 			o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
 			o = msgp.AppendBytes(o, z.Wrapped)
@@ -380,28 +419,50 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			}
 			copy(z.Public, bts[:zb0002])
 			bts = bts[zb0002:]
-		case "Wrapped":
+		case "PublicEd25519":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadBytesHeader(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Wrapped")
+				err = msgp.WrapError(err, "PublicEd25519")
 				return
 			}
 			if zb0003 > z7f526911limitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if z.Wrapped == nil || uint32(cap(z.Wrapped)) < zb0003 {
-				z.Wrapped = make([]byte, zb0003)
+			if z.PublicEd25519 == nil || uint32(cap(z.PublicEd25519)) < zb0003 {
+				z.PublicEd25519 = make([]byte, zb0003)
 			} else {
-				z.Wrapped = z.Wrapped[:zb0003]
+				z.PublicEd25519 = z.PublicEd25519[:zb0003]
 			}
 			if uint32(len(bts)) < zb0003 {
 				err = msgp.ErrShortBytes
 				return
 			}
-			copy(z.Wrapped, bts[:zb0003])
+			copy(z.PublicEd25519, bts[:zb0003])
 			bts = bts[zb0003:]
+		case "Wrapped":
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Wrapped")
+				return
+			}
+			if zb0004 > z7f526911limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Wrapped == nil || uint32(cap(z.Wrapped)) < zb0004 {
+				z.Wrapped = make([]byte, zb0004)
+			} else {
+				z.Wrapped = z.Wrapped[:zb0004]
+			}
+			if uint32(len(bts)) < zb0004 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Wrapped, bts[:zb0004])
+			bts = bts[zb0004:]
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -416,7 +477,7 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *RootKey) Msgsize() (s int) {
-	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 7 + msgp.BytesPrefixSize + len(z.Public) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
+	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 7 + msgp.BytesPrefixSize + len(z.Public) + 14 + msgp.BytesPrefixSize + len(z.PublicEd25519) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
 	return
 }
 

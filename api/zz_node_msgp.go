@@ -815,8 +815,8 @@ func (z HostVolumeInfo) Msgsize() (s int) {
 func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(41)
-	var zb0001Mask uint64 /* 41 bits */
+	zb0001Len := uint32(42)
+	var zb0001Mask uint64 /* 42 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -938,49 +938,53 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x20000000
 	}
-	if z.ComputedClass == "" {
+	if z.IdentitySigningKeyID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000000
 	}
-	if z.LastMissedHeartbeatIndex == 0 {
+	if z.ComputedClass == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80000000
 	}
-	if z.LastAllocUpdateIndex == 0 {
+	if z.LastMissedHeartbeatIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000000
 	}
-	if z.BootID == "" {
+	if z.LastAllocUpdateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000000
 	}
-	if z.CSILimits == nil {
+	if z.BootID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400000000
 	}
-	if z.StaleMounts == nil {
+	if z.CSILimits == nil {
 		zb0001Len--
 		zb0001Mask |= 0x800000000
 	}
-	if z.Process == "" {
+	if z.StaleMounts == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1000000000
 	}
-	if z.Number == 0 {
+	if z.Process == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2000000000
 	}
-	if z.Former == nil {
+	if z.Number == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000000000
 	}
-	if z.Silence == 0 {
+	if z.Former == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8000000000
 	}
-	if z.RPCAddr == "" {
+	if z.Silence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10000000000
+	}
+	if z.RPCAddr == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20000000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -1281,26 +1285,31 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.SecretID)
 		}
 		if (zb0001Mask & 0x40000000) == 0 { // if not omitted
+			// string "IdentitySigningKeyID"
+			o = append(o, 0xb4, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79, 0x53, 0x69, 0x67, 0x6e, 0x69, 0x6e, 0x67, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.IdentitySigningKeyID)
+		}
+		if (zb0001Mask & 0x80000000) == 0 { // if not omitted
 			// string "ComputedClass"
 			o = append(o, 0xad, 0x43, 0x6f, 0x6d, 0x70, 0x75, 0x74, 0x65, 0x64, 0x43, 0x6c, 0x61, 0x73, 0x73)
 			o = msgp.AppendString(o, z.ComputedClass)
 		}
-		if (zb0001Mask & 0x80000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000000) == 0 { // if not omitted
 			// string "LastMissedHeartbeatIndex"
 			o = append(o, 0xb8, 0x4c, 0x61, 0x73, 0x74, 0x4d, 0x69, 0x73, 0x73, 0x65, 0x64, 0x48, 0x65, 0x61, 0x72, 0x74, 0x62, 0x65, 0x61, 0x74, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.LastMissedHeartbeatIndex)
 		}
-		if (zb0001Mask & 0x100000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000000) == 0 { // if not omitted
 			// string "LastAllocUpdateIndex"
 			o = append(o, 0xb4, 0x4c, 0x61, 0x73, 0x74, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x55, 0x70, 0x64, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.LastAllocUpdateIndex)
 		}
-		if (zb0001Mask & 0x200000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
 			// string "BootID"
 			o = append(o, 0xa6, 0x42, 0x6f, 0x6f, 0x74, 0x49, 0x44)
 			o = msgp.AppendString(o, z.BootID)
 		}
-		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
 			// string "CSILimits"
 			o = append(o, 0xa9, 0x43, 0x53, 0x49, 0x4c, 0x69, 0x6d, 0x69, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.CSILimits)))
@@ -1340,7 +1349,7 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
 			// string "StaleMounts"
 			o = append(o, 0xab, 0x53, 0x74, 0x61, 0x6c, 0x65, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.StaleMounts)))
@@ -1356,17 +1365,17 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000000) == 0 { // if not omitted
 			// string "Process"
 			o = append(o, 0xa7, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
 			o = msgp.AppendString(o, z.Process)
 		}
-		if (zb0001Mask & 0x2000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000000000) == 0 { // if not omitted
 			// string "Number"
 			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
 			o = msgp.AppendUint64(o, z.Number)
 		}
-		if (zb0001Mask & 0x4000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000000000) == 0 { // if not omitted
 			// string "Former"
 			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Former)))
@@ -1374,12 +1383,12 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.Former[za0019])
 			}
 		}
-		if (zb0001Mask & 0x8000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000000000) == 0 { // if not omitted
 			// string "Silence"
 			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendDuration(o, z.Silence)
 		}
-		if (zb0001Mask & 0x10000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000000000) == 0 { // if not omitted
 			// string "RPCAddr"
 			o = append(o, 0xa7, 0x52, 0x50, 0x43, 0x41, 0x64, 0x64, 0x72)
 			o = msgp.AppendString(o, z.RPCAddr)
@@ -1938,6 +1947,12 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SecretID")
 				return
 			}
+		case "IdentitySigningKeyID":
+			z.IdentitySigningKeyID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "IdentitySigningKeyID")
+				return
+			}
 		case "ComputedClass":
 			z.ComputedClass, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -2239,7 +2254,7 @@ func (z *Node) Msgsize() (s int) {
 	} else {
 		s += z.LastDrain.Msgsize()
 	}
-	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 10 + msgp.MapHeaderSize
+	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 21 + msgp.StringPrefixSize + len(z.IdentitySigningKeyID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 10 + msgp.MapHeaderSize
 	if z.CSILimits != nil {
 		for za0016, za0017 := range z.CSILimits {
 			_ = za0017

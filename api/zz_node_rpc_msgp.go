@@ -1058,8 +1058,8 @@ func (z *NodeGetResponse) Msgsize() (s int) {
 func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -1084,6 +1084,10 @@ func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Number == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.RenewIdentity == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1130,6 +1134,11 @@ func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Number"
 			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
 			o = msgp.AppendUint64(o, z.Number)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "RenewIdentity"
+			o = append(o, 0xad, 0x52, 0x65, 0x6e, 0x65, 0x77, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79)
+			o = msgp.AppendBool(o, z.RenewIdentity)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -1228,6 +1237,12 @@ func (z *NodeHeartbeatRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Number")
 				return
 			}
+		case "RenewIdentity":
+			z.RenewIdentity, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "RenewIdentity")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -1256,7 +1271,7 @@ func (z *NodeHeartbeatRequest) Msgsize() (s int) {
 			s += z.Events[za0001].Msgsize()
 		}
 	}
-	s += 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
+	s += 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 14 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1509,8 +1524,8 @@ func (z *NodeListResponse) Msgsize() (s int) {
 func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Node == nil {
 		zb0001Len--
@@ -1527,6 +1542,14 @@ func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Number == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Identity == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Introduction == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1560,6 +1583,16 @@ func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Number"
 			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
 			o = msgp.AppendUint64(o, z.Number)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Identity"
+			o = append(o, 0xa8, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79)
+			o = msgp.AppendString(o, z.Identity)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Introduction"
+			o = append(o, 0xac, 0x49, 0x6e, 0x74, 0x72, 0x6f, 0x64, 0x75, 0x63, 0x74, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Introduction)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -1629,6 +1662,18 @@ func (z *NodeRegisterRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Number")
 				return
 			}
+		case "Identity":
+			z.Identity, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Identity")
+				return
+			}
+		case "Introduction":
+			z.Introduction, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Introduction")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -1655,7 +1700,7 @@ func (z *NodeRegisterRequest) Msgsize() (s int) {
 	} else {
 		s += z.Node.Msgsize()
 	}
-	s += 9 + msgp.Int64Size + 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
+	s += 9 + msgp.Int64Size + 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.Identity) + 13 + msgp.StringPrefixSize + len(z.Introduction) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1747,8 +1792,8 @@ func (z *NodeRequest) Msgsize() (s int) {
 func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.HeartbeatTTL == 0 {
 		zb0001Len--
@@ -1777,6 +1822,10 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Late == false {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.Identity == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1831,6 +1880,11 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Late"
 			o = append(o, 0xa4, 0x4c, 0x61, 0x74, 0x65)
 			o = msgp.AppendBool(o, z.Late)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Identity"
+			o = append(o, 0xa8, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79)
+			o = msgp.AppendString(o, z.Identity)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -1962,6 +2016,12 @@ func (z *NodeUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Late")
 				return
 			}
+		case "Identity":
+			z.Identity, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Identity")
+				return
+			}
 		case "WriteMeta":
 			var zb0004 uint32
 			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -2023,7 +2083,7 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 	} else {
 		s += z.Voters.Msgsize()
 	}
-	s += 5 + msgp.BoolSize + 9 + msgp.Int64Size + 5 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
+	s += 5 + msgp.BoolSize + 9 + msgp.Int64Size + 5 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.Identity) + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

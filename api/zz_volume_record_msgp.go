@@ -4491,8 +4491,8 @@ func (z *VolumeRelease) Msgsize() (s int) {
 func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(22)
-	var zb0001Mask uint32 /* 22 bits */
+	zb0001Len := uint32(23)
+	var zb0001Mask uint32 /* 23 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -4538,49 +4538,53 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Parameters == nil {
+	if z.SecretsFrom == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Context == nil {
+	if z.Parameters == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.CloneID == "" {
+	if z.Context == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.SnapshotID == "" {
+	if z.CloneID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.Owner == nil {
+	if z.SnapshotID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.OnMountDead == "" {
+	if z.Owner == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.OnNodeLoss == "" {
+	if z.OnMountDead == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.FenceAfter == 0 {
+	if z.OnNodeLoss == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.Lease == 0 {
+	if z.FenceAfter == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.Fence == "" {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.WriteBack == 0 {
+	if z.Fence == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200000
+	}
+	if z.WriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -4700,6 +4704,11 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "SecretsFrom"
+			o = append(o, 0xab, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73, 0x46, 0x72, 0x6f, 0x6d)
+			o = msgp.AppendString(o, z.SecretsFrom)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Parameters"
 			o = append(o, 0xaa, 0x50, 0x61, 0x72, 0x61, 0x6d, 0x65, 0x74, 0x65, 0x72, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Parameters)))
@@ -4708,7 +4717,7 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0006)
 			}
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "Context"
 			o = append(o, 0xa7, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Context)))
@@ -4717,17 +4726,17 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0008)
 			}
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "CloneID"
 			o = append(o, 0xa7, 0x43, 0x6c, 0x6f, 0x6e, 0x65, 0x49, 0x44)
 			o = msgp.AppendString(o, z.CloneID)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "SnapshotID"
 			o = append(o, 0xaa, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74, 0x49, 0x44)
 			o = msgp.AppendString(o, z.SnapshotID)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "Owner"
 			o = append(o, 0xa5, 0x4f, 0x77, 0x6e, 0x65, 0x72)
 			if z.Owner == nil {
@@ -4740,32 +4749,32 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "OnMountDead"
 			o = append(o, 0xab, 0x4f, 0x6e, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x44, 0x65, 0x61, 0x64)
 			o = msgp.AppendString(o, z.OnMountDead)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "OnNodeLoss"
 			o = append(o, 0xaa, 0x4f, 0x6e, 0x4e, 0x6f, 0x64, 0x65, 0x4c, 0x6f, 0x73, 0x73)
 			o = msgp.AppendString(o, z.OnNodeLoss)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "FenceAfter"
 			o = append(o, 0xaa, 0x46, 0x65, 0x6e, 0x63, 0x65, 0x41, 0x66, 0x74, 0x65, 0x72)
 			o = msgp.AppendDuration(o, z.FenceAfter)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "Lease"
 			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
 			o = msgp.AppendDuration(o, z.Lease)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "Fence"
 			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendString(o, z.Fence)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "WriteBack"
 			o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
 			o = msgp.AppendDuration(o, z.WriteBack)
@@ -4988,6 +4997,12 @@ func (z *VolumeSpec) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.Secrets[za0003] = za0004
 			}
+		case "SecretsFrom":
+			z.SecretsFrom, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SecretsFrom")
+				return
+			}
 		case "Parameters":
 			var zb0006 uint32
 			zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -5161,7 +5176,7 @@ func (z *VolumeSpec) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 11 + msgp.MapHeaderSize
+	s += 12 + msgp.StringPrefixSize + len(z.SecretsFrom) + 11 + msgp.MapHeaderSize
 	if z.Parameters != nil {
 		for za0005, za0006 := range z.Parameters {
 			_ = za0006

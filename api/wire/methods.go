@@ -113,6 +113,8 @@ var (
 	AllocList = Method[api.AllocListRequest, api.AllocRowsResponse]{"Alloc.List", Any, ByUser, readJob}
 	// AllocGet reads one allocation.
 	AllocGet = Method[api.AllocRequest, api.AllocGetResponse]{"Alloc.Get", Any, ByUser, ofRow("read-job", "read-fs", "read-logs", "alloc-lifecycle", "alloc-exec", "gc-allocation", "submit-job")}
+	// AllocSignIdentities signs identities of the tasks of a node.
+	AllocSignIdentities = Method[api.AllocSignIdentitiesRequest, api.AllocSignIdentitiesResponse]{"Alloc.SignIdentities", Leader, ByNode, internal}
 	// AllocStop stops an allocation.
 	AllocStop = Method[api.AllocStopRequest, api.AllocStopResponse]{"Alloc.Stop", Leader, ByUser, lifecycle}
 )
@@ -229,6 +231,8 @@ var (
 	KeyringList = Method[api.QueryOptions, api.RootKeyListResponse]{"Keyring.List", Any, ByUser, on(api.OnOperator, "read", "keyring-read")}
 	// KeyringPublic lists the public halves of the root keys.
 	KeyringPublic = Method[api.QueryOptions, api.JSONWebKeysResponse]{"Keyring.Public", Any, ByUser, open}
+	// KeyringDiscovery reads the OpenID Connect discovery document.
+	KeyringDiscovery = Method[api.QueryOptions, api.OIDCDiscoveryResponse]{"Keyring.GetConfig", Any, ByUser, open}
 	// KeyringRotate makes a new active root key.
 	KeyringRotate = Method[api.RootKeyRotateRequest, api.RootKeyRotateResponse]{"Keyring.Rotate", Leader, ByOperator, on(api.OnOperator, "write", "keyring-rotate")}
 	// KeyringDelete forgets a root key.
@@ -327,6 +331,10 @@ var (
 var (
 	// ClientNodeStats returns the resource usage of a node.
 	ClientNodeStats = Method[api.NodeRequest, api.NodeStatsResponse]{"ClientNode.Stats", OnNode, ByUser, nodeRead}
+	// ClientNodeIdentity reads the claims of a node's identity.
+	ClientNodeIdentity = Method[api.NodeRequest, api.NodeIdentityResponse]{"ClientNode.Identity", OnNode, ByUser, nodeRead}
+	// ClientNodeIdentityRenew makes a node renew its identity.
+	ClientNodeIdentityRenew = Method[api.NodeRequest, api.Empty]{"ClientNode.IdentityRenew", OnNode, ByUser, nodeWrite}
 	// ClientNodeGC collects all ended allocations.
 	ClientNodeGC = Method[api.NodeRequest, api.Empty]{"ClientNode.GC", OnNode, ByUser, nodeWrite}
 )

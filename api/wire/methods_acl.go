@@ -56,6 +56,8 @@ var (
 	ACLBindingRuleUpsert = Method[api.ACLBindingRuleUpsertRequest, api.ACLBindingRuleWriteResponse]{"ACL.UpsertBindingRules", Leader, ByUser, management}
 	// ACLBindingRuleDelete deletes a binding rule by its id.
 	ACLBindingRuleDelete = Method[api.NameWriteRequest, api.WriteMeta]{"ACL.DeleteBindingRules", Leader, ByUser, management}
+	// ACLIntroduceNode makes a token that introduces a new node.
+	ACLIntroduceNode = Method[api.NodeIntroductionRequest, api.NodeIntroductionResponse]{"ACL.CreateClientIntroductionToken", Leader, ByUser, nodeWrite}
 	// ACLLogin exchanges a JWT for a token.
 	ACLLogin = Method[api.ACLLoginRequest, api.ACLTokenWriteResponse]{"ACL.Login", Leader, ByUser, open}
 	// ACLOIDCAuthURL begins a login at an identity provider.
