@@ -3,6 +3,10 @@ package keyring_test
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -139,6 +143,40 @@ func TestLeaderMakesOneKeyAndKeepsItOverRestarts(t *testing.T) {
 	}
 }
 
+func TestBothSignaturesVerifyWithTheKeysOfTheState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.server("a", "")
+	w.run(a.Lead)
+	id := w.active()
+	secret, err := a.Active()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("text")
+	hash := sha256.Sum256(text)
+	signature, err := rsa.SignPKCS1v15(nil, secret.Sign, crypto.SHA256, hash[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := func(kid string) crypto.PublicKey {
+		k, err := keyring.PublicKey(w.state.Read(), kid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	if k, ok := public(id).(*rsa.PublicKey); !ok || rsa.VerifyPKCS1v15(k, crypto.SHA256, hash[:], signature) != nil {
+		t.Error("the RSA signature does not verify")
+	}
+	if k, ok := public(keyring.Ed25519KeyID(id)).(ed25519.PublicKey); !ok || !ed25519.Verify(k, text, ed25519.Sign(secret.SignEd25519, text)) {
+		t.Error("the Ed25519 signature does not verify")
+	}
+	if _, err := keyring.PublicKey(w.state.Read(), "none-ed25519"); !errors.Is(err, fault.NotFound) {
+		t.Errorf("an unknown kid: %v", err)
+	}
+}
+
 func TestNeitherLogNorStateHoldWhatUnwraps(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -214,8 +252,11 @@ func TestRotationRetiresAndDeletionForgets(t *testing.T) {
 		t.Fatalf("list: %+v %v", list, err)
 	}
 	public, err := a.Public(t.Context(), &api.QueryOptions{})
-	if err != nil || len(public.Keys) != 2 || public.Keys[1].Kid != out.Key.KeyID || public.Keys[1].Alg != "RS256" || public.Keys[1].E != "AQAB" {
+	if err != nil || len(public.Keys) != 4 || public.Keys[2].Kid != out.Key.KeyID || public.Keys[2].Alg != "RS256" || public.Keys[2].E != "AQAB" {
 		t.Fatalf("public: %+v %v", public, err)
+	}
+	if ed := public.Keys[3]; ed.Kid != keyring.Ed25519KeyID(out.Key.KeyID) || ed.Kty != "OKP" || ed.Alg != "EdDSA" || ed.Crv != "Ed25519" || len(ed.X) != 43 {
+		t.Errorf("Ed25519: %+v", ed)
 	}
 	if _, err := a.Delete(t.Context(), &api.RootKeyDeleteRequest{KeyID: out.Key.KeyID}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("delete the active key: %v", err)

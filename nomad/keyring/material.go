@@ -1,20 +1,24 @@
 package keyring
 
 import (
+	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 const (
@@ -27,14 +31,22 @@ const (
 type Secret struct {
 	// KeyID is the id of the root key.
 	KeyID string
-	// Sign signs tokens.
+	// Sign signs tokens with RS256.
 	Sign *rsa.PrivateKey
+	// SignEd25519 signs tokens with EdDSA; nil for a key that an earlier version made.
+	SignEd25519 ed25519.PrivateKey
 	// Data encrypts data with AES-256-GCM.
 	Data []byte
 }
 
 // sealed is a Secret as it is wrapped.
-type sealed struct{ Sign, Data []byte }
+type sealed struct{ Sign, Data, Seed []byte }
+
+// ed25519Suffix follows the id of a root key in the kid of its Ed25519 key.
+const ed25519Suffix = "-ed25519"
+
+// Ed25519KeyID is the kid of the Ed25519 key of a root key. The kid of its RSA key is the id itself.
+func Ed25519KeyID(id string) string { return id + ed25519Suffix }
 
 // newKey makes a root key and what unwraps it.
 func newKey(now time.Time) (key *api.RootKey, unlock []byte, err error) {
@@ -46,11 +58,15 @@ func newKey(now time.Time) (key *api.RootKey, unlock []byte, err error) {
 	if err != nil {
 		return nil, nil, fault.New(fault.Internal, "encode a public key: %w", err)
 	}
-	secret, err := json.Marshal(sealed{x509.MarshalPKCS1PrivateKey(sign), random(dataBytes)})
+	edPublic, edPrivate, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, fault.New(fault.Internal, "make a signing key: %w", err)
+	}
+	secret, err := json.Marshal(sealed{x509.MarshalPKCS1PrivateKey(sign), random(dataBytes), edPrivate.Seed()})
 	if err != nil {
 		return nil, nil, fault.New(fault.Internal, "encode a root key: %w", err)
 	}
-	key = &api.RootKey{Public: public, RootKeyMeta: api.RootKeyMeta{
+	key = &api.RootKey{Public: public, PublicEd25519: edPublic, RootKeyMeta: api.RootKeyMeta{
 		KeyID: uuid.NewString(), Algorithm: api.EncryptionAES256GCM, State: api.RootKeyActive, CreateTime: now.UnixNano(),
 	}}
 	unlock = random(unlockBytes)
@@ -80,7 +96,11 @@ func open(key *api.RootKey, unlock []byte) (*Secret, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "root key %s: %w", key.KeyID, err)
 	}
-	return &Secret{key.KeyID, sign, s.Data}, nil
+	out := &Secret{KeyID: key.KeyID, Sign: sign, Data: s.Data}
+	if len(s.Seed) == ed25519.SeedSize {
+		out.SignEd25519 = ed25519.NewKeyFromSeed(s.Seed)
+	}
+	return out, nil
 }
 
 func cipherOf(unlock []byte) (cipher.AEAD, error) {
@@ -104,8 +124,8 @@ func random(n int) []byte {
 	return b
 }
 
-// webKey is the public half as other programs verify with it.
-func webKey(k *api.RootKey) (*api.JSONWebKey, error) {
+// rsaKey is the RSA public key of a row.
+func rsaKey(k *api.RootKey) (*rsa.PublicKey, error) {
 	public, err := x509.ParsePKIXPublicKey(k.Public)
 	if err != nil {
 		return nil, fault.New(fault.Internal, "root key %s: %w", k.KeyID, err)
@@ -114,9 +134,39 @@ func webKey(k *api.RootKey) (*api.JSONWebKey, error) {
 	if !ok {
 		return nil, fault.New(fault.Internal, "root key %s is a %T", k.KeyID, public)
 	}
-	return &api.JSONWebKey{
+	return r, nil
+}
+
+// PublicKey returns the public key with a kid, an [*rsa.PublicKey] or an [ed25519.PublicKey]. The error is
+// [fault.NotFound] when no root key of the state has it.
+func PublicKey(tx *state.Txn, kid string) (crypto.PublicKey, error) {
+	id, isEd25519 := strings.CutSuffix(kid, ed25519Suffix)
+	k := tx.RootKey(id)
+	switch {
+	case k == nil || isEd25519 && len(k.PublicEd25519) != ed25519.PublicKeySize:
+		return nil, fault.New(fault.NotFound, "signing key %q not found", kid)
+	case isEd25519:
+		return ed25519.PublicKey(k.PublicEd25519), nil
+	}
+	return rsaKey(k)
+}
+
+// webKeys are the public halves as other programs verify with them.
+func webKeys(k *api.RootKey) ([]*api.JSONWebKey, error) {
+	r, err := rsaKey(k)
+	if err != nil {
+		return nil, err
+	}
+	keys := []*api.JSONWebKey{{
 		Use: "sig", Kty: "RSA", Kid: k.KeyID, Alg: "RS256",
 		N: base64.RawURLEncoding.EncodeToString(r.N.Bytes()),
 		E: base64.RawURLEncoding.EncodeToString(big.NewInt(int64(r.E)).Bytes()),
-	}, nil
+	}}
+	if len(k.PublicEd25519) > 0 {
+		keys = append(keys, &api.JSONWebKey{
+			Use: "sig", Kty: "OKP", Kid: Ed25519KeyID(k.KeyID), Alg: "EdDSA",
+			Crv: "Ed25519", X: base64.RawURLEncoding.EncodeToString(k.PublicEd25519),
+		})
+	}
+	return keys, nil
 }

@@ -85,11 +85,11 @@ func (s *Service) Public(ctx context.Context, q *api.QueryOptions) (*api.JSONWeb
 	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, table, func(tx *state.Txn) error {
 		out.Keys = nil
 		for _, k := range ordered(tx) {
-			w, err := webKey(k)
+			keys, err := webKeys(k)
 			if err != nil {
 				return err
 			}
-			out.Keys = append(out.Keys, w)
+			out.Keys = append(out.Keys, keys...)
 		}
 		return nil
 	})
