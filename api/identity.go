@@ -2,6 +2,19 @@ package api
 
 import "time"
 
+// IdentityDefaultName is the name of the identity that every task has.
+const IdentityDefaultName = "default"
+
+// Audiences of signed identities that only servers accept.
+const (
+	// IdentityDefaultAudience is the audience of the default identity of a task.
+	IdentityDefaultAudience = "nomadproject.io"
+	// IdentityNodeAudience is the audience of the identity of a node.
+	IdentityNodeAudience = "nomadproject.io/node"
+	// IdentityIntroductionAudience is the audience of a token that introduces a new node.
+	IdentityIntroductionAudience = "nomadproject.io/node-introduction"
+)
+
 // AllocSignIdentitiesRequest is the request of a node for signed identities of tasks that it runs.
 type AllocSignIdentitiesRequest struct {
 	NodeID     string          `msg:",omitempty"`

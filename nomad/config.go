@@ -46,6 +46,8 @@ type Config struct {
 	AuthoritativeRegion string
 	// ReplicationToken is the secret of a management token of that region, which copies them to this one.
 	ReplicationToken string
+	// OIDCIssuer is the URL at which third parties reach this cluster as an OpenID Connect provider; it may be empty.
+	OIDCIssuer string
 	// Limits bound what one client may take of the RPC port.
 	Limits wire.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.

@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/login"
@@ -56,6 +57,7 @@ type Server struct {
 	members   *member.Members
 	evals     *evals.Service
 	keyring   *keyring.Service
+	identity  *identity.Service
 	loops     []leaderLoop
 }
 
@@ -73,7 +75,7 @@ func Commands() *fsm.Registry {
 func New(c Config) (*Server, error) {
 	s := &Server{conf: c}
 	var err error
-	if s.id, err = identity(c.Dir); err != nil {
+	if s.id, err = serverID(c.Dir); err != nil {
 		return nil, err
 	}
 	s.state = state.New()
@@ -97,8 +99,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// identity reads or makes the permanent id of this server.
-func identity(dir string) (string, error) {
+// serverID reads or makes the permanent id of this server.
+func serverID(dir string) (string, error) {
 	if dir == "" {
 		return uuid.NewString(), nil
 	}
@@ -173,9 +175,19 @@ func (s *Server) clusterKey() (*provider.Key, error) {
 	return &provider.Key{ID: secret.KeyID, Private: secret.Sign}, nil
 }
 
+// signingKeys returns the keys that sign tokens.
+func (s *Server) signingKeys() (*identity.Key, error) {
+	secret, err := s.keyring.Active()
+	if err != nil {
+		return nil, err
+	}
+	return &identity.Key{ID: secret.KeyID, RSA: secret.Sign, Ed25519: secret.SignEd25519}, nil
+}
+
 // services builds the services, binds their methods and collects the leader's loops.
 func (s *Server) services() {
 	log := s.conf.Log
+	s.identity = identity.New(identity.Config{State: s.state, Active: s.signingKeys, Issuer: s.conf.OIDCIssuer, Region: s.conf.Region})
 	nodeService := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
 		Servers: s.serversHere, Voters: s.raft.Voters,

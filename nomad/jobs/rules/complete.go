@@ -9,9 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// identityAudience is who accepts the identity that every task has.
-const identityAudience = "nomadproject.io"
-
 // Complete fills in what only servers know: where a job may run by default, the tasks' default
 // identity, and the constraints that follow from what each group uses. It is idempotent and changes
 // the job, which must not be shared.
@@ -62,7 +59,7 @@ func completeIdentity(t *api.Task) {
 	if t.Identity != nil {
 		id = *t.Identity
 	}
-	id.Name, id.Audience = "default", []string{identityAudience}
+	id.Name, id.Audience = api.IdentityDefaultName, []string{api.IdentityDefaultAudience}
 	t.Identity = &id
 }
 
