@@ -18,7 +18,7 @@ type state struct {
 	failed       bool
 	failures     int // without calm between them
 	last         time.Time
-	told         string // the last error of its repair
+	reported     string // the last error of its repair
 }
 
 // tracker knows the mounts that are, or were, not healthy.
@@ -57,7 +57,7 @@ func (t *tracker) record(key string, h Health, now time.Time) (failed, recovered
 	switch h {
 	case Healthy:
 		recovered = s.failed
-		s.unresponsive, s.failed, s.told = 0, false, ""
+		s.unresponsive, s.failed, s.reported = 0, false, ""
 	case Unresponsive:
 		s.unresponsive++
 	case Failed:
@@ -79,9 +79,9 @@ func (t *tracker) news(key, failure string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.states[key]
-	if s == nil || s.told == failure {
+	if s == nil || s.reported == failure {
 		return false
 	}
-	s.told = failure
+	s.reported = failure
 	return true
 }

@@ -109,7 +109,7 @@ func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.W
 	if len(r.Allocs) == 0 {
 		return nil, fault.New(fault.Invalid, "must update at least one allocation")
 	}
-	process, err := heard(s.state.Read().Node(r.NodeID), r)
+	process, err := checkReporter(s.state.Read().Node(r.NodeID), r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +134,10 @@ func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.W
 	return &api.WriteMeta{Index: index}, nil
 }
 
-// heard returns the process of the agent that reports, empty where it is not known, and refuses what was sent by another one
+// checkReporter returns the process of the agent that reports, empty where it is not known, and refuses what was sent by another one
 // than that has registered last, or by a node that is lost: it is not back before it has registered, or sent a heartbeat. A
-// node sends what was refused anew.
-func heard(n *api.Node, r *api.AllocUpdateRequest) (process string, err error) {
+// node sends a refused report again.
+func checkReporter(n *api.Node, r *api.AllocUpdateRequest) (process string, err error) {
 	switch {
 	case n == nil:
 		return "", nil

@@ -44,8 +44,8 @@ type task struct {
 	token string
 	// index is what the worker's state must have reached.
 	index uint64
-	// crowded are the nodes where earlier attempts came too late.
-	crowded []string
+	// contended are the nodes where earlier attempts came too late.
+	contended []string
 	// apart is set when few attempts are left.
 	apart bool
 }
@@ -169,7 +169,7 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	w.quotas.At(tx.Line(), tx.TableIndex(state.TableAllocs, state.TableNamespaces, state.TableQuotas))
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
-		Contended: t.crowded, OppositeAlgorithm: t.apart, Rankings: &w.memory, Quotas: &w.quotas,
+		Contended: t.contended, OppositeAlgorithm: t.apart, Rankings: &w.memory, Quotas: &w.quotas,
 	}, tx)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())
@@ -186,7 +186,7 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	t.index = max(t.index, out.AllocIndex, out.RefreshIndex)
 	if !out.Whole {
 		w.conflicts.Add(1)
-		t.crowded = append(t.crowded, out.RejectedNodes...)
+		t.contended = append(t.contended, out.RejectedNodes...)
 		w.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
 	}
 	return out.Whole, progressed(out), o, nil

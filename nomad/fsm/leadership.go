@@ -82,7 +82,7 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 		number := r.raft.CurrentTerm()
 		err := r.Barrier(ctx)
 		if err == nil {
-			err = r.mend(ctx)
+			err = r.finishRestore(ctx)
 		}
 		if err == nil {
 			r.caughtUp.Store(number)

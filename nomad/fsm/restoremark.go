@@ -57,9 +57,9 @@ func (r *Raft) mark(ctx context.Context, begin bool) error {
 	return r.await(ctx, r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout))
 }
 
-// mend ends a restore that another leader began, or this one in an earlier term: servers may have two different
+// finishRestore ends a restore that another leader began, or this one in an earlier term: servers may have two different
 // histories, see DESIGN.md. A server with the other history gets the state of this server.
-func (r *Raft) mend(ctx context.Context) error {
+func (r *Raft) finishRestore(ctx context.Context) error {
 	if !r.state.Read().Restoring() {
 		return nil
 	}

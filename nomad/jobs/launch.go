@@ -36,7 +36,7 @@ func (c *Launch) Apply(tx *state.Txn) (any, error) {
 		return &Instance{}, nil
 	}
 	// An instance of this second was launched by hand: the planned time itself is used once.
-	return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
+	return begin(tx, instance(p, freeID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
 }
 
 // lastLaunch is when the job was launched last; zero when that is of a clock that was wrong.
@@ -48,9 +48,9 @@ func lastLaunch(tx *state.Txn, ns, id string) time.Time {
 	return last
 }
 
-// spareID is the id of the instance for a time, or one with a number where that is taken: the next second may be a
+// freeID is the id of the instance for a time, or one with a number where that is taken: the next second may be a
 // time of the plan.
-func spareID(tx *state.Txn, p *api.Job, at time.Time) string {
+func freeID(tx *state.Txn, p *api.Job, at time.Time) string {
 	id := launchID(p.ID, at)
 	for n := 2; tx.Job(p.Namespace, id) != nil; n++ {
 		id = fmt.Sprintf("%s-%d", launchID(p.ID, at), n)
@@ -70,7 +70,7 @@ func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 	case p.Stop:
 		return nil, fault.New(fault.Invalid, "job %q is stopped", c.JobID)
 	}
-	return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
+	return begin(tx, instance(p, freeID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
 }
 
 // live reports whether an instance of the job has not ended.

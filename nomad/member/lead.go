@@ -91,7 +91,7 @@ func (m *Members) settle(ctx context.Context, n names) error {
 			return err
 		}
 		if known := peers[id]; known != nil && slices.ContainsFunc(living, func(s server) bool { return s.rpc == known.Address }) {
-			m.heard(id)
+			m.confirmContact(id)
 			return nil
 		}
 		if err := m.admit(ctx, s, peers); err != nil && first == nil {
@@ -132,7 +132,7 @@ func (m *Members) dismiss(ctx context.Context, p *api.RaftServer, how string) er
 	info, err := m.ask(ctx, server{rpc: p.Address})
 	switch {
 	case err == nil && info.ID == p.ID && !info.Leaving:
-		m.heard(p.ID)
+		m.confirmContact(p.ID)
 		m.once("lives "+p.ID, "gossip reports that a server "+how+", and the server denies it: it stays a raft peer",
 			"id", p.ID, "rpc", p.Address)
 		return nil
@@ -166,8 +166,8 @@ func (m *Members) lost(id string) bool {
 	return time.Since(since) >= silentFor
 }
 
-// heard clears the records that a server is silent or to be removed.
-func (m *Members) heard(id string) {
+// confirmContact clears the records that a server is silent or to be removed.
+func (m *Members) confirmContact(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.silent, id)

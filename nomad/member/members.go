@@ -293,7 +293,7 @@ func (m *Members) evictions(ctx context.Context) {
 // it. A server that replies stays, also in gossip, which does not contact servers that left.
 func (m *Members) evicted(ctx context.Context, p fsm.Peer) {
 	if info, err := m.ask(ctx, server{rpc: p.Address}); err == nil && info.ID == p.ID && !info.Leaving {
-		m.heard(p.ID)
+		m.confirmContact(p.ID)
 		m.once("back "+p.ID, "gossip reports a server as dead, but it replies: it stays", "server", p.Name, "id", p.ID, "rpc", p.Address)
 		return
 	}

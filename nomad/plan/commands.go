@@ -43,8 +43,8 @@ type Entry struct {
 	// Updates are allocations that go over to the job's version as they are.
 	Updates []string `msg:",omitempty"`
 	// Olds are those of Places that are of an older version, by id: the new one is not promoted yet.
-	Olds   map[string]uint64 `msg:",omitempty"`
-	Amends []*Amend          `msg:",omitempty"`
+	Olds         map[string]uint64 `msg:",omitempty"`
+	AllocUpdates []*AllocUpdate    `msg:",omitempty"`
 	// Evals are written when the plan is committed.
 	Evals []*api.Evaluation `msg:",omitempty"`
 	// Deployment is created, or its groups and what they want are changed.
@@ -61,8 +61,8 @@ type Stop struct {
 	EvictedBy string `msg:",omitempty"`
 }
 
-// Amend changes what the servers remember of an allocation.
-type Amend struct {
+// AllocUpdate changes what the servers remember of an allocation.
+type AllocUpdate struct {
 	ID                string            `msg:",omitempty"`
 	FollowupEvalID    string            `msg:",omitempty"`
 	ClientStatus      string            `msg:",omitempty"`
@@ -109,8 +109,8 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 			return nil, err
 		}
 	}
-	for _, a := range e.Amends {
-		if err := amend(tx, a); err != nil {
+	for _, a := range e.AllocUpdates {
+		if err := updateAlloc(tx, a); err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +288,7 @@ func put(tx *state.Txn, a *api.Allocation) error {
 	return ledger.AllocChanged(tx, a)
 }
 
-func amend(tx *state.Txn, m *Amend) error {
+func updateAlloc(tx *state.Txn, m *AllocUpdate) error {
 	old := tx.Alloc(m.ID)
 	if old == nil || m.ClientStatus != "" && old.ClientTerminal() {
 		return nil
@@ -438,7 +438,7 @@ func entryOf(p *api.Plan, evals []*api.Evaluation) *Entry {
 			case a.Job == nil:
 				e.Updates = append(e.Updates, a.ID)
 			default:
-				e.Amends = append(e.Amends, amendOf(a))
+				e.AllocUpdates = append(e.AllocUpdates, allocUpdateOf(a))
 			}
 		}
 	}
@@ -455,8 +455,8 @@ func (e *Entry) placeOld(a *api.Allocation) {
 	e.Places = append(e.Places, &slim)
 }
 
-func amendOf(a *api.Allocation) *Amend {
-	m := &Amend{
+func allocUpdateOf(a *api.Allocation) *AllocUpdate {
+	m := &AllocUpdate{
 		ID: a.ID, FollowupEvalID: a.FollowupEvalID, ClientStatus: unknownOnly(a),
 		ClientDescription: a.ClientDescription, AllocStates: a.AllocStates,
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 // MarshalMsg implements msgp.Marshaler
-func (z *Amend) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *AllocUpdate) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
 	zb0001Len := uint32(6)
@@ -95,7 +95,7 @@ func (z *Amend) MarshalMsg(b []byte) (o []byte, err error) {
 }
 
 // UnmarshalMsg implements msgp.Unmarshaler
-func (z *Amend) UnmarshalMsg(bts []byte) (o []byte, err error) {
+func (z *AllocUpdate) UnmarshalMsg(bts []byte) (o []byte, err error) {
 	var field []byte
 	_ = field
 	var zb0001 uint32
@@ -193,7 +193,7 @@ func (z *Amend) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *Amend) Msgsize() (s int) {
+func (z *AllocUpdate) Msgsize() (s int) {
 	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 15 + msgp.StringPrefixSize + len(z.FollowupEvalID) + 13 + msgp.StringPrefixSize + len(z.ClientStatus) + 18 + msgp.StringPrefixSize + len(z.ClientDescription) + 12 + msgp.ArrayHeaderSize
 	for za0001 := range z.AllocStates {
 		if z.AllocStates[za0001] == nil {
@@ -366,7 +366,7 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.Amends == nil {
+	if z.AllocUpdates == nil {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
@@ -467,16 +467,16 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x400) == 0 { // if not omitted
-			// string "Amends"
-			o = append(o, 0xa6, 0x41, 0x6d, 0x65, 0x6e, 0x64, 0x73)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Amends)))
-			for za0006 := range z.Amends {
-				if z.Amends[za0006] == nil {
+			// string "AllocUpdates"
+			o = append(o, 0xac, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x55, 0x70, 0x64, 0x61, 0x74, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.AllocUpdates)))
+			for za0006 := range z.AllocUpdates {
+				if z.AllocUpdates[za0006] == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					o, err = z.Amends[za0006].MarshalMsg(o)
+					o, err = z.AllocUpdates[za0006].MarshalMsg(o)
 					if err != nil {
-						err = msgp.WrapError(err, "Amends", za0006)
+						err = msgp.WrapError(err, "AllocUpdates", za0006)
 						return
 					}
 				}
@@ -728,36 +728,36 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.Olds[za0004] = za0005
 			}
-		case "Amends":
+		case "AllocUpdates":
 			var zb0007 uint32
 			zb0007, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Amends")
+				err = msgp.WrapError(err, "AllocUpdates")
 				return
 			}
 			if zb0007 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Amends) >= int(zb0007) {
-				z.Amends = z.Amends[:zb0007]
+			if cap(z.AllocUpdates) >= int(zb0007) {
+				z.AllocUpdates = z.AllocUpdates[:zb0007]
 			} else {
-				z.Amends = make([]*Amend, zb0007)
+				z.AllocUpdates = make([]*AllocUpdate, zb0007)
 			}
-			for za0006 := range z.Amends {
+			for za0006 := range z.AllocUpdates {
 				if msgp.IsNil(bts) {
 					bts, err = msgp.ReadNilBytes(bts)
 					if err != nil {
 						return
 					}
-					z.Amends[za0006] = nil
+					z.AllocUpdates[za0006] = nil
 				} else {
-					if z.Amends[za0006] == nil {
-						z.Amends[za0006] = new(Amend)
+					if z.AllocUpdates[za0006] == nil {
+						z.AllocUpdates[za0006] = new(AllocUpdate)
 					}
-					bts, err = z.Amends[za0006].UnmarshalMsg(bts)
+					bts, err = z.AllocUpdates[za0006].UnmarshalMsg(bts)
 					if err != nil {
-						err = msgp.WrapError(err, "Amends", za0006)
+						err = msgp.WrapError(err, "AllocUpdates", za0006)
 						return
 					}
 				}
@@ -888,12 +888,12 @@ func (z *Entry) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0004) + msgp.Uint64Size
 		}
 	}
-	s += 7 + msgp.ArrayHeaderSize
-	for za0006 := range z.Amends {
-		if z.Amends[za0006] == nil {
+	s += 13 + msgp.ArrayHeaderSize
+	for za0006 := range z.AllocUpdates {
+		if z.AllocUpdates[za0006] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.Amends[za0006].Msgsize()
+			s += z.AllocUpdates[za0006].Msgsize()
 		}
 	}
 	s += 6 + msgp.ArrayHeaderSize

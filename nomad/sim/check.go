@@ -199,7 +199,7 @@ func (w *World) until(amiss func() string, what string) {
 			n.act(w)
 		}
 		w.leader.act(w)
-		w.amend()
+		w.resolveFaults()
 		w.check()
 	}
 	if a := amiss(); a != "" {

@@ -125,8 +125,8 @@ func (w *World) writeOff(a *api.VolumeAttachment) {
 	}
 }
 
-// amend does in the end what users and operators do about what went wrong.
-func (w *World) amend() {
+// resolveFaults does in the end what users and operators do about what went wrong.
+func (w *World) resolveFaults() {
 	for external, secret := range w.secrets {
 		w.renew(external, secret, 100)
 	}

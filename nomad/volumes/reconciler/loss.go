@@ -85,7 +85,7 @@ func (r *Reconciler) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
 type losses struct {
 	term time.Time
 	// last is when each lost node was last heard.
-	last map[string]heard
+	last map[string]lastContact
 	// seen is when the losses of this term were seen.
 	seen map[string]time.Time
 	// fenced are lost nodes that the operator's hook has shut off.
@@ -111,8 +111,8 @@ func lossOf(n *api.Node) loss {
 	return loss{n.StatusUpdatedAt, n.LastMissedHeartbeatIndex}
 }
 
-// heard is when a node was last heard before a loss.
-type heard struct {
+// lastContact is when a node was last lastContact before a loss.
+type lastContact struct {
 	at time.Time
 	of loss
 }
@@ -123,7 +123,7 @@ func (l *losses) notice(n *api.Node, id string, now time.Time) {
 		return
 	}
 	l.forget(id)
-	l.last[id] = heard{now, lossOf(n)}
+	l.last[id] = lastContact{now, lossOf(n)}
 	if n != nil {
 		l.seen[id] = now
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) newTerm() {
 	tx := r.state.Read()
 	r.termIndex = tx.Index()
 	r.losses = losses{
-		term: r.now(), last: map[string]heard{}, seen: map[string]time.Time{}, fenced: map[string]loss{}, returns: map[string]int{},
+		term: r.now(), last: map[string]lastContact{}, seen: map[string]time.Time{}, fenced: map[string]loss{}, returns: map[string]int{},
 	}
 }
 
@@ -168,13 +168,13 @@ func (r *Reconciler) noteLoss(id string, before, after *api.Node) {
 		if after != nil {
 			silence = after.Silence
 		}
-		r.losses.last[id] = heard{r.now().Add(-silence), lossOf(after)}
+		r.losses.last[id] = lastContact{r.now().Add(-silence), lossOf(after)}
 		if _, known := r.losses.seen[id]; !known {
 			r.losses.seen[id] = r.now()
 		}
 	case before != nil && after != nil: // the same loss, in another row
 		if last, known := r.losses.last[id]; known {
-			r.losses.last[id] = heard{last.at, lossOf(after)}
+			r.losses.last[id] = lastContact{last.at, lossOf(after)}
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (r *Reconciler) noteLosses(tx *state.Txn) {
 		case lost && r.losses.knows(n, n.ID):
 		case lost:
 			r.losses.forget(n.ID)
-			r.losses.last[n.ID] = heard{r.now(), lossOf(n)}
+			r.losses.last[n.ID] = lastContact{r.now(), lossOf(n)}
 		default:
 			r.losses.forget(n.ID)
 		}

@@ -82,7 +82,7 @@ func removeData(path string) error {
 
 // empty removes what is in a directory.
 func empty(dir string) error {
-	tree, err := mounts.OpenBareTree(dir)
+	tree, err := mounts.OpenUnmountedTree(dir)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func fillDraft(draft string, block bool, size int64, source string) error {
 }
 
 func copyImage(to *os.File, source string) error {
-	from, err := mounts.OpenBare(source, os.O_RDONLY)
+	from, err := mounts.OpenUnmounted(source, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func copySparse(to, from *os.File) error {
 // devices are left out. Tasks may write to the volume meanwhile: nothing outside of it is opened, whatever links they
 // make. What is mounted inside of it is not part of it.
 func copyTree(from, to string) error {
-	root, err := mounts.OpenBareTree(from)
+	root, err := mounts.OpenUnmountedTree(from)
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)
-	d.spareKeepers(p.Ident().LeaseOf)
+	d.releaseKeepers(p.Ident().LeaseOf)
 	return handleOf(p.Ident())
 }
 

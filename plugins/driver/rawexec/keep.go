@@ -105,7 +105,7 @@ func (d *Driver) keep(p *supervise.Process) {
 	d.kept = append(d.kept, p)
 	delete(d.tasks, p.Ident().TaskID)
 	d.mu.Unlock()
-	d.spareKeepers(p.Ident().LeaseOf)
+	d.releaseKeepers(p.Ident().LeaseOf)
 }
 
 // leave releases a connection to the same supervising process, which keeps its lease. The caller holds the lock.
@@ -119,9 +119,9 @@ func (d *Driver) leave(same *supervise.Process) {
 	})
 }
 
-// spareKeepers releases the processes that keep the lease of an allocation after their task, but for the last one, and of
+// releaseKeepers releases the processes that keep the lease of an allocation after their task, but for the last one, and of
 // that too while a task runs that has the lease.
-func (d *Driver) spareKeepers(allocID string) {
+func (d *Driver) releaseKeepers(allocID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	spare := allocID != "" && slices.ContainsFunc(slices.Collect(maps.Values(d.tasks)), func(t *task) bool { return t.hasLease(allocID) })

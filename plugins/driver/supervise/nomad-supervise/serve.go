@@ -118,7 +118,7 @@ func (a *agent) hangUp() {
 func (s *supervisor) leaseOver() bool {
 	if s.lease.over() && !s.lease.ended {
 		for i := range s.agents {
-			for told := 0; told < toldMax && s.hear(&s.agents[i]); {
+			for told := 0; told < renewalsMax && s.hear(&s.agents[i]); {
 				told++
 			}
 		}
@@ -126,8 +126,8 @@ func (s *supervisor) leaseOver() bool {
 	return s.lease.over()
 }
 
-// toldMax is more than the renewals that a socket holds, see roomMax of package supervise.
-const toldMax = 1 << 15
+// renewalsMax is more than the renewals that a socket holds, see roomMax of package supervise.
+const renewalsMax = 1 << 15
 
 // hear reads a frame of an agent, and reports whether there may be more.
 func (s *supervisor) hear(a *agent) bool {

@@ -34,7 +34,7 @@ func TestBareTreeHasNothingThatIsMounted(t *testing.T) {
 		}
 	}
 	bind("before")
-	tree, err := mounts.OpenBareTree(dir)
+	tree, err := mounts.OpenUnmountedTree(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestBareTreeHasNothingThatIsMounted(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(foreign, "theirs")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := mounts.OpenBareTree(filepath.Join(dir, name)); !errors.Is(err, mounts.ErrMounted) {
+		if _, err := mounts.OpenUnmountedTree(filepath.Join(dir, name)); !errors.Is(err, mounts.ErrMounted) {
 			t.Errorf("opened what is mounted: %v", err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenBare opens what lies at a path; what is mounted there is an error of class [ErrMounted], a link is one too. flags are
+// OpenUnmounted opens what lies at a path; what is mounted there is an error of class [ErrMounted], a link is one too. flags are
 // those of open(2).
-func OpenBare(path string, flags int) (*os.File, error) {
+func OpenUnmounted(path string, flags int) (*os.File, error) {
 	path = filepath.Clean(path)
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -39,11 +39,11 @@ func OpenBare(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// OpenBareTree opens a directory with all that is below it as its file system has it: what is, or will be, mounted at the
+// OpenUnmountedTree opens a directory with all that is below it as its file system has it: what is, or will be, mounted at the
 // directory or inside of it is not seen, what that covers is. Who may not do that gets the directory as it is when nothing
 // is mounted there, else an error of class [ErrMounted].
-func OpenBareTree(dir string) (*os.Root, error) {
-	f, err := OpenBare(dir, unix.O_PATH|unix.O_DIRECTORY)
+func OpenUnmountedTree(dir string) (*os.Root, error) {
+	f, err := OpenUnmounted(dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
