@@ -75,14 +75,12 @@ func (l *Link) Handle(handlers ...wire.Handler) {
 	l.handlers = append(l.handlers, handlers...)
 }
 
-// SetNode gives the identity with which the node offers its connections.
-func (l *Link) SetNode(id, secret string) {
+// SetNode sets the id and the newest credential with which the node offers its connections.
+func (l *Link) SetNode(id, credential string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if hello := (wire.Hello{NodeID: id, Secret: secret, Instance: l.dialer.Instance}); hello != l.hello {
-		l.hello = hello
-		l.wake()
-	}
+	l.hello = wire.Hello{NodeID: id, Secret: credential, Instance: l.dialer.Instance}
+	l.wake()
 }
 
 // SetServers takes over the addresses that the servers report; an empty list changes nothing.

@@ -22,6 +22,7 @@ type server struct {
 	port           *wire.Port
 	stop           func()
 	nodes, dropped chan *wire.Reverse
+	hellos         chan wire.Hello
 }
 
 func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error), more ...wire.Handler) (*server, wire.Dialer) {
@@ -38,7 +39,7 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{port: port, nodes: make(chan *wire.Reverse, 10), dropped: make(chan *wire.Reverse, 10)}
+	s := &server{port: port, nodes: make(chan *wire.Reverse, 10), dropped: make(chan *wire.Reverse, 10), hellos: make(chan wire.Hello, 10)}
 	done := make(chan struct{}, 3)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
@@ -52,8 +53,8 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 			if err != nil {
 				return
 			}
-			n, err := wire.AcceptReverse(ctx, conn, func(context.Context, wire.Hello) error { return nil },
-				func(n *wire.Reverse) { s.dropped <- n })
+			check := func(_ context.Context, h wire.Hello) error { s.hellos <- h; return nil }
+			n, err := wire.AcceptReverse(ctx, conn, check, func(n *wire.Reverse) { s.dropped <- n })
 			if err == nil {
 				context.AfterFunc(ctx, func() { _ = n.Close() })
 				s.nodes <- n
@@ -233,6 +234,23 @@ func TestToldServersReplaceOffers(t *testing.T) {
 	l.SetServers(nil)
 	if got := l.Servers(); len(got) != 1 || got[0] != b.port.Addr().String() {
 		t.Errorf("servers %v", got)
+	}
+}
+
+func TestARenewedCredentialIsForTheNextConnection(t *testing.T) {
+	t.Parallel()
+	a, d := start(t, "127.0.0.1:0", answer("a"))
+	l := open(t, d, a.port.Addr().String())
+	l.SetNode("n1", "old")
+	n := <-a.nodes
+	l.SetNode("n1", "new")
+	if _, err := wire.ClientNodeStats.Call(t.Context(), n, &api.NodeRequest{}); err != nil {
+		t.Fatalf("the open connection: %v", err)
+	}
+	_ = n.Close()
+	<-a.nodes
+	if first, next := <-a.hellos, <-a.hellos; first.Secret != "old" || next.Secret != "new" {
+		t.Errorf("first %q, then %q", first.Secret, next.Secret)
 	}
 }
 

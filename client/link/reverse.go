@@ -11,40 +11,34 @@ import (
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// offer is one reversed connection that is kept open.
-type offer struct {
-	hello wire.Hello
-	stop  context.CancelFunc
-}
-
 // Run lets the servers call down, and leaves servers that fell silent, until ctx ends.
 func (l *Link) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { l.watch(ctx) })
-	offers := map[string]offer{}
+	offers := map[string]context.CancelFunc{}
 	defer func() {
-		for _, o := range offers {
-			o.stop()
+		for _, stop := range offers {
+			stop()
 		}
 	}()
 	for {
 		l.mu.Lock()
-		hello, servers := l.hello, slices.Clone(l.current())
+		named, servers := l.hello.NodeID != "", slices.Clone(l.current())
 		l.mu.Unlock()
-		for address, o := range offers {
-			if o.hello != hello || !slices.Contains(servers, address) {
-				o.stop()
+		for address, stop := range offers {
+			if !slices.Contains(servers, address) {
+				stop()
 				delete(offers, address)
 			}
 		}
 		for _, address := range servers {
-			if _, open := offers[address]; open || hello.NodeID == "" {
+			if offers[address] != nil || !named {
 				continue
 			}
 			kept, stop := context.WithCancel(ctx)
-			offers[address] = offer{hello, stop}
-			wg.Go(func() { l.keep(kept, address, hello) })
+			offers[address] = stop
+			wg.Go(func() { l.keep(kept, address) })
 		}
 		select {
 		case <-ctx.Done():
@@ -54,13 +48,17 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// keep offers a connection to one server again and again.
-func (l *Link) keep(ctx context.Context, address string, hello wire.Hello) {
+// keep offers a connection to one server again and again, each time with the newest credential of the node. A connection
+// that is open stays when the credential is renewed.
+func (l *Link) keep(ctx context.Context, address string) {
 	l.mu.Lock()
 	handlers := slices.Clone(l.handlers)
 	l.mu.Unlock()
 	pauses, twin := retry.Between(pauseMin, pauseMax), retry.Between(pauseTwin, pauseTwin)
 	for ctx.Err() == nil {
+		l.mu.Lock()
+		hello := l.hello
+		l.mu.Unlock()
 		err := wire.ServeReverse(ctx, address, l.dialer, hello, handlers, l.log, func() {
 			pauses.Reset()
 			l.log.Debug("server can call this node", "server", address)
