@@ -170,7 +170,7 @@ func (c *Client) assignments(ctx context.Context, known map[string]uint64, index
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+callMargin)
 	defer cancel()
 	r := &api.NodeAssignmentsRequest{
-		NodeID: c.id, NodeSecret: c.secret, Known: known,
+		NodeID: c.id, NodeSecret: c.credential(), Known: known,
 		QueryOptions: api.QueryOptions{Region: c.conf.Region, Namespace: api.AllNamespaces, MinIndex: index, MaxWait: wait},
 	}
 	if index > 0 && line > 0 {

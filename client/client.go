@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -29,6 +30,12 @@ type Client struct {
 	conf       Config
 	log        hclog.Logger
 	id, secret string
+	// signed is the identity that the servers issued; nil for none.
+	signed atomic.Pointer[string]
+	// renewIdentity is set when the next heartbeat requests a new identity.
+	renewIdentity atomic.Bool
+	// intro is the introduction token; serveNode alone uses it after New.
+	intro string
 
 	db      *store.DB
 	tree    dirs.Tree
@@ -119,6 +126,10 @@ func New(conf Config) (*Client, error) {
 	}
 	conf.Servers.Handle(c.Handlers()...)
 	defer slow.Begin(log, "read the last heartbeat", conf.StateDir)()
+	if jwt := c.readToken(identityFile); jwt != "" {
+		c.signed.Store(&jwt)
+	}
+	c.intro = cmp.Or(conf.IntroToken, c.readToken(introFile))
 	c.readServersFile()
 	c.readVotersFile()
 	c.readLeaseFile()
@@ -145,7 +156,7 @@ func (c *Client) services() (err error) {
 	}
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
 	conf := volumes.Config{
-		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
+		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: c.credential, Servers: afterRegistration{c.conf.Servers, c.registered},
 		Journal:  c.db.Bucket("volumes"),
 		Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),

@@ -19,8 +19,8 @@ type Servers interface {
 	wire.Caller
 	// Handle adds methods that the servers may call; it is called before Run.
 	Handle(handlers ...wire.Handler)
-	// SetNode gives the identity that the node proves itself with.
-	SetNode(id, secret string)
+	// SetNode sets the id and the newest credential of the node.
+	SetNode(id, credential string)
 	// SetServers takes over the addresses that the servers report.
 	SetServers(addresses []string)
 	// SetPace takes over the time between heartbeats that the servers set.
@@ -42,6 +42,8 @@ type Config struct {
 	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
 	DefaultIneligible bool
 	Meta              map[string]string
+	// IntroToken introduces a new node to servers that require it; the state directory may hold one, too.
+	IntroToken string
 	// Options are the free options of the client block, such as driver.allowlist.
 	Options map[string]string
 	Version string

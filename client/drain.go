@@ -63,7 +63,7 @@ func (c *Client) Drain(ctx context.Context) error {
 	if n.DrainStrategy == nil {
 		c.log.Info("draining this node before the end", "deadline", d.Deadline, "force", d.Force)
 		_, err := wire.NodeDrain.Call(ctx, c.conf.Servers, &api.NodeDrainRequest{
-			NodeID: c.id, DrainSpec: spec, WriteRequest: api.WriteRequest{Region: c.conf.Region, SecretID: c.secret},
+			NodeID: c.id, DrainSpec: spec, WriteRequest: api.WriteRequest{Region: c.conf.Region, SecretID: c.credential()},
 			Meta: map[string]string{"message": "the agent is shutting down", drainKey: token},
 		})
 		if err != nil {
@@ -84,7 +84,7 @@ func (c *Client) Drain(ctx context.Context) error {
 // self reads the node's record at the servers, nil when there is none, once it is newer than index.
 func (c *Client) self(ctx context.Context, index uint64) (*api.Node, uint64, error) {
 	resp, err := wire.NodeGet.Call(ctx, c.conf.Servers, &api.NodeRequest{
-		NodeID: c.id, QueryOptions: api.QueryOptions{Region: c.conf.Region, AuthToken: c.secret, MinIndex: index, MaxWait: callWait},
+		NodeID: c.id, QueryOptions: api.QueryOptions{Region: c.conf.Region, AuthToken: c.credential(), MinIndex: index, MaxWait: callWait},
 	})
 	if err != nil {
 		return nil, 0, err
@@ -125,7 +125,7 @@ func (c *Client) undo(ctx context.Context, token string) error {
 		return err
 	}
 	_, err = wire.NodeDrain.Call(ctx, c.conf.Servers, &api.NodeDrainRequest{
-		NodeID: c.id, MarkEligible: true, WriteRequest: api.WriteRequest{Region: c.conf.Region, SecretID: c.secret},
+		NodeID: c.id, MarkEligible: true, WriteRequest: api.WriteRequest{Region: c.conf.Region, SecretID: c.credential()},
 	})
 	return err
 }

@@ -64,11 +64,11 @@ func (w *writer) run() {
 }
 
 // files are the files that the node writes in addition to its database.
-type files struct{ lease, servers, voters, heard writer }
+type files struct{ lease, servers, voters, heard, identity writer }
 
 // end waits, bounded, for what is being written, and names what hangs.
 func (f *files) end() (left []string) {
-	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters, heardFile: &f.heard} {
+	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters, heardFile: &f.heard, identityFile: &f.identity} {
 		w.mu.Lock()
 		busy, last := w.busy, w.next
 		w.mu.Unlock()

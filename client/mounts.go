@@ -76,7 +76,7 @@ func (c *Client) mounts(a *api.Allocation) *mounts {
 		ctx, cancel := context.WithTimeout(ctx, callWait)
 		defer cancel()
 		_, err := wire.VolumeUnpublish.Call(ctx, c.conf.Servers, &api.VolumeUnpublishRequest{
-			VolumeID: volumeID, AllocID: a.ID, Use: use, NodeID: c.id, NodeSecret: c.secret,
+			VolumeID: volumeID, AllocID: a.ID, Use: use, NodeID: c.id, NodeSecret: c.credential(),
 			WriteRequest: api.WriteRequest{Region: c.conf.Region, Namespace: a.Namespace},
 		})
 		if err != nil && !errors.Is(err, fault.NotFound) {

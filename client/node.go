@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -31,7 +32,7 @@ func (c *Client) serveNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.conf.Servers.SetNode(c.id, c.secret)
+	c.conf.Servers.SetNode(c.id, c.credential())
 	close(c.registered)
 	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
 	due, at := time.NewTimer(ttl), time.Now().Add(ttl)
@@ -124,7 +125,7 @@ func (c *Client) missingPlugins() (missing []string) {
 
 // registerUntilDone registers the node as it is; it gives up only when ctx ends. Each try is bounded: see [Client.register].
 func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
-	pauses, refused := retry.Between(retryMin, retryMax), false
+	pauses, refused := retry.Between(retryMin, retryMax), ""
 	for {
 		ttl, err := c.register(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -134,12 +135,11 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 		switch {
 		case !errors.Is(err, fault.Denied):
 			c.log.Warn("register node", "retry_in", pause, "error", err)
-		case refused:
+		case err.Error() == refused:
 			c.log.Debug("the node is still refused", "retry_in", pause)
-		default: // once: only an operator can help
-			refused = true
-			c.log.Error("the servers refuse this node: remove client-id and secret-id in its state directory to make it a new one, or purge the other",
-				"node_id", c.id, "state_dir", c.conf.StateDir, "error", err)
+		default: // once for each reason: only an operator can help
+			refused = err.Error()
+			c.log.Error("the servers refuse this node", "node_id", c.id, "state_dir", c.conf.StateDir, "error", err)
 		}
 		retry.Sleep(ctx, pause)
 	}
@@ -156,9 +156,13 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 		process, number := c.sequence.next()
 		resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
 			Node: &n, Rollback: c.rollback, Process: process, Number: number, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+			Identity: c.identitySigned(), Introduction: c.intro,
 		})
 		switch {
 		case err != nil:
+			if errors.Is(err, fault.Denied) { // an operator may have put a token there meanwhile
+				c.intro = cmp.Or(c.conf.IntroToken, c.readToken(introFile))
+			}
 			c.withoutLeader(ctx)
 			return beatRetry + jitter(beatRetry), err
 		case resp.Late:
@@ -179,6 +183,7 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.storeHeartbeat(sent)
 	c.serversReceived(resp.Servers)
 	c.votersReceived(resp.Voters)
+	c.identityReceived(resp.Identity)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
 	}
@@ -200,8 +205,8 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	sent := bootTime()
 	process, number := c.sequence.next()
 	resp, err := wire.NodeHeartbeat.Call(call, c.conf.Servers, &api.NodeHeartbeatRequest{
-		NodeID: c.id, NodeSecret: c.secret, Status: api.NodeStatusReady, Events: events, Process: process, Number: number,
-		WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		NodeID: c.id, NodeSecret: c.credential(), Status: api.NodeStatusReady, Events: events, Process: process, Number: number,
+		RenewIdentity: c.renewIdentity.Load(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	switch {
 	case err == nil:
@@ -212,8 +217,8 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	c.node.putBack(events)
 	c.log.Warn("heartbeat was not answered", "error", err)
 	c.withoutLeader(ctx)
-	if errors.Is(err, fault.NotFound) {
-		c.node.wake() // purged, or another process has registered: register again
+	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Denied) {
+		c.node.wake() // purged, another process has registered, or the identity has expired: register again
 	}
 	return beatRetry + jitter(beatRetry)
 }

@@ -15,7 +15,7 @@ type record struct {
 	mu     sync.RWMutex
 	node   *api.Node
 	events []*api.NodeEvent
-	// changed is signalled when the node has changed, told when there are only events to send.
+	// changed is signalled when the node has changed, told when the next heartbeat is due at once.
 	changed, told chan struct{}
 	// why is the trouble because of which all drivers are shown unhealthy; masked are the healthy ones.
 	why    string
@@ -52,6 +52,11 @@ func (r *record) tell(e *api.NodeEvent) {
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	r.mu.Unlock()
+	r.beatSoon()
+}
+
+// beatSoon requests a heartbeat at once.
+func (r *record) beatSoon() {
 	select {
 	case r.told <- struct{}{}:
 	default:

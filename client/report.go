@@ -195,7 +195,7 @@ func (c *Client) report(ctx context.Context, list []*api.Allocation) error {
 	defer cancel()
 	process, number := c.sequence.next()
 	_, err := wire.NodeUpdateAllocs.Call(ctx, c.conf.Servers, &api.AllocUpdateRequest{
-		NodeID: c.id, NodeSecret: c.secret, Allocs: list, Process: process, Number: number, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		NodeID: c.id, NodeSecret: c.credential(), Allocs: list, Process: process, Number: number, WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	return err
 }

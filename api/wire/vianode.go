@@ -68,6 +68,8 @@ func init() {
 	userMethod(ClientAllocGC)
 	userMethod(ClientNodeStats)
 	userMethod(ClientNodeGC)
+	userMethod(ClientNodeIdentity)
+	userMethod(ClientNodeIdentityRenew)
 }
 
 // Decode reads an encoded request of the method.

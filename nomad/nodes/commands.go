@@ -116,7 +116,7 @@ func (*EvaluateNode) Kind() fsm.Kind { return fsm.KindNodeEvaluate }
 func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n, old := c.Node, tx.Node(c.Node.ID)
 	if old != nil && old.SecretID != n.SecretID {
-		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
+		return nil, fault.New(fault.Denied, "node %q is registered with another secret: to make this a new node, remove client-id and secret-id in its state directory, or purge the other one", n.ID)
 	}
 	if mark := ledger.Mark(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
 		return &Outcome{Rollback: mark}, nil
