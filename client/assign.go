@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/identities"
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
@@ -91,6 +92,9 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 	return tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
+		Identities: &identities.Signer{
+			Servers: c.conf.Servers, NodeID: c.id, Secret: func() string { return c.secret }, Region: c.conf.Region,
+		},
 		Mounted: func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),

@@ -19,6 +19,8 @@ type Input struct {
 	Node   *api.Node
 	Region string
 	Paths  Paths
+	// Tokens are the signed identities of the task by name.
+	Tokens map[string]string
 	// Host is the environment of the agent that tasks may inherit; see [Inherited].
 	Host map[string]string
 	// Extra are variables of other services, such as CSI_ENDPOINT; the task's own env block wins over them.
@@ -37,6 +39,7 @@ func New(in Input) *Env {
 	e.identity(in)
 	e.resources(in)
 	e.ports(in)
+	e.tokens(in)
 	e.meta(in)
 	for name, value := range in.Host {
 		if _, taken := e.vars[name]; !taken {

@@ -50,6 +50,18 @@ func (e *Env) identity(in Input) {
 	}
 }
 
+// tokens adds the signed identities and the address of the socket that accepts them.
+func (e *Env) tokens(in Input) {
+	for name, token := range in.Tokens {
+		if name == api.IdentityDefault {
+			e.set("TOKEN", token)
+		} else {
+			e.set("TOKEN_"+name, token)
+		}
+		e.set("UNIX_ADDR", "unix://"+in.Paths.Secrets+"/api.sock")
+	}
+}
+
 // Index is the number in the brackets of an allocation's name, "" when it has none.
 func Index(allocName string) string {
 	open := strings.LastIndexByte(allocName, '[')

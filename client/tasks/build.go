@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 )
 
 // build makes all that the driver needs to start an attempt, and the files that the task finds.
-func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*driver.Task, error) {
+func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin, id string) (*driver.Task, error) {
 	a := t.g.present()
 	if err := unsupported(spec); err != nil {
 		return nil, err
@@ -38,7 +39,11 @@ func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*dri
 			return nil, fmt.Errorf("prepare csi plugin: %w", err)
 		}
 	}
-	env := t.env(a, spec, d, extra)
+	cred, err := t.credentials(ctx, spec, dir.Task(t.name))
+	if err != nil {
+		return nil, err
+	}
+	env := t.env(a, spec, d, extra, cred)
 	volumes, err := t.volumeMounts(spec, d, env)
 	if err != nil {
 		return nil, err
@@ -87,9 +92,9 @@ func unsupported(spec *api.Task) error {
 	return nil
 }
 
-func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map[string]string) *taskenv.Env {
+func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map[string]string, cred *credentials) *taskenv.Env {
 	of := t.g.conf.Dirs.Task(t.name)
-	in := taskenv.Input{Alloc: a, Task: spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: extra}
+	in := taskenv.Input{Alloc: a, Task: spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: extra, Tokens: cred.Tokens}
 	if d.Capabilities().Isolation == driver.IsolationNone {
 		in.Paths = taskenv.Paths{Alloc: t.g.conf.Dirs.Shared(), Task: of.Local(), Secrets: of.Secrets()}
 	} else {

@@ -51,6 +51,8 @@ type Config struct {
 	Driver func(name string) (driver.Driver, error)
 	// Plugin returns what a csi_plugin task needs; isolated is set when the task has file system isolation.
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
+	// Identities signs the identities of tasks; nil when the node has none.
+	Identities Signer
 	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
 	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is

@@ -133,7 +133,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if number == 1 {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
-	job, err := t.build(spec, d, p, id)
+	job, err := t.build(starting, spec, d, p, id)
 	for told := false; dirs.Unwritable(err); told = true {
 		if !told {
 			t.say(message(eventSlow, "The disk of the node is waited for: "+err.Error()))
@@ -141,10 +141,13 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		if !pause(starting, retryPause, nil) {
 			return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
 		}
-		job, err = t.build(spec, d, p, id)
+		job, err = t.build(starting, spec, d, p, id)
 	}
 	if err == nil {
 		err = subPaths(starting, job)
+	}
+	if err != nil && starting.Err() != nil { // it waited
+		return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
 	}
 	if err != nil {
 		t.say(setupFailure(err))
