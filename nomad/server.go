@@ -238,7 +238,7 @@ func (s *Server) services() {
 	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		aclService, nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
-		variableService,
+		variableService, s.identity,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -272,4 +273,22 @@ func BenchmarkVerify(b *testing.B) {
 			}
 		})
 	}
+}
+
+// read returns the claims of a token for any audience, verified as a third party does, and its algorithm.
+func (c *cluster) read(t *testing.T, token string) (*identity.Claims, string) {
+	t.Helper()
+	signed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public any = c.active.RSA.Public()
+	if signed.Headers[0].Algorithm == "EdDSA" {
+		public = c.active.Ed25519.Public()
+	}
+	claims := &identity.Claims{}
+	if err := signed.Claims(public, claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims, signed.Headers[0].Algorithm
 }
