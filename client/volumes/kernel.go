@@ -207,26 +207,11 @@ const lookPause = time.Second
 
 // watchMounts looks for unrecorded mounts after each change of the mount table, at most once per [lookPause].
 func (s *Service) watchMounts(ctx context.Context) {
-	changed, ended := make(chan struct{}, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := s.host.Watch(ctx, func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("watch the mount table: mounts without a record are found at the next start of the agent", "error", err)
-		}
-	}()
-	defer func() { <-ended }()
-	for ctx.Err() == nil {
-		select {
-		case <-changed:
-			s.planUnmounts()
-			retry.Sleep(ctx, lookPause)
-		case <-ctx.Done():
-		}
+	err := s.host.Watch(ctx, func() { // what changes during the pause is reported after it, at once
+		s.planUnmounts()
+		retry.Sleep(ctx, lookPause)
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("watch the mount table: mounts without a record are found at the next start of the agent", "error", err)
 	}
 }
