@@ -10,6 +10,10 @@
 // Removal never crosses a mount: a directory is opened only when it lies on the same mount as its parent, and a mount
 // point found on the way is an error that names it. The content of a mount is a user's data.
 //
+// The secrets of a task are in a tmpfs of their own ([Tree.InMemory]), which is not written to swap where the kernel can
+// prevent that. It stays while the allocation may run an attempt, whichever agent does, and is emptied before it is
+// detached: mount namespaces of other tasks may hold a copy of the mount.
+//
 // Reading for users ([Alloc.List], [Alloc.Stat], [Alloc.Read]) cannot leave the allocation's directory, by
 // ".." or by links that tasks made, and does not show the secrets of tasks.
 package dirs

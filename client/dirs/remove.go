@@ -22,8 +22,13 @@ const (
 	removeMax = 10 * time.Minute
 )
 
-// Remove removes the allocation's directory as [Remove] does.
-func (a Alloc) Remove() error { return Remove(a.dir) }
+// Remove removes the allocation's directory as [Remove] does, after [Alloc.UnmountSecrets].
+func (a Alloc) Remove() error {
+	if err := a.UnmountSecrets(); err != nil {
+		return err
+	}
+	return Remove(a.dir)
+}
 
 // Remove removes a directory. It stops at the first mount point, with an error of class Conflict; nothing
 // behind a mount point is touched. A missing directory is no error.

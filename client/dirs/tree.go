@@ -27,10 +27,13 @@ const topDir = 0x00020000
 const nobody = 65534
 
 // Tree holds the directories of all allocations of a node.
-type Tree struct{ root string }
+type Tree struct {
+	root     string
+	inMemory bool
+}
 
 // New returns the tree below root, which need not exist yet.
-func New(root string) Tree { return Tree{root} }
+func New(root string) Tree { return Tree{root: root} }
 
 // Root is the directory of the tree.
 func (t Tree) Root() string { return t.root }
@@ -81,11 +84,14 @@ func (t Tree) Alloc(id string) (Alloc, error) {
 	if !element(id) {
 		return Alloc{}, fault.New(fault.Invalid, "allocation id %q cannot name a directory", id)
 	}
-	return Alloc{filepath.Join(t.root, id)}, nil
+	return Alloc{filepath.Join(t.root, id), t.inMemory}, nil
 }
 
 // Alloc are the directories of one allocation.
-type Alloc struct{ dir string }
+type Alloc struct {
+	dir      string
+	inMemory bool
+}
 
 // Dir is the directory of the allocation.
 func (a Alloc) Dir() string { return a.dir }
