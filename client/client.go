@@ -106,7 +106,7 @@ func New(conf Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
+		conf: conf, log: log, id: id, secret: secret, db: db, tree: conf.tree(), drivers: conf.drivers(),
 		hostEnv: conf.inherited(os.Environ()), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
 		rollback:   api.RollbackUnseen,
 		stateLost:  !fresh && db.Fresh(),

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
@@ -57,6 +58,8 @@ type Config struct {
 	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.
 	StateDir string
 	AllocDir string
+	// SecretsInMemory mounts a tmpfs for the secrets of each task.
+	SecretsInMemory bool
 
 	// Servers is the way to the servers; its Run belongs to the caller.
 	Servers Servers
@@ -107,6 +110,14 @@ func Default() Config {
 		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
 		GC: gc.DefaultLimits(), GCInterval: time.Minute,
 	}
+}
+
+// tree is where the directories of allocations are.
+func (c *Config) tree() dirs.Tree {
+	if c.SecretsInMemory {
+		return dirs.New(c.AllocDir).InMemory()
+	}
+	return dirs.New(c.AllocDir)
 }
 
 func (c *Config) validate() error {

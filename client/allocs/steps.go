@@ -28,7 +28,7 @@ type Scope struct {
 // list is the life of an allocation: Up from top to bottom, Down from bottom to top.
 func (a *Alloc) list() []steps.Step[Scope] {
 	return []steps.Step[Scope]{
-		directories{a.building, func(text string) { a.tasks.Tell(a.taskNames(), eventWaiting, text) }},
+		directories{a.building, a.dir, func(text string) { a.tasks.Tell(a.taskNames(), eventWaiting, text) }},
 		predecessors{a.conf.Ended},
 		// The network step comes here; tasks in host mode need none.
 		volumes{a.conf.Volumes},
@@ -46,10 +46,12 @@ const (
 	diskSilence = 2 * time.Second
 )
 
-// directories makes the allocation's directories. They stay until [Alloc.Destroy], because users read logs. It waits
+// directories makes the allocation's directories. They stay until [Alloc.Destroy], because users read logs, except for the
+// secrets that are in memory: these end with the tasks, or, if something is mounted there, with the files. It waits
 // for a disk that accepts no writes or does not respond, and reports that once.
 type directories struct {
 	building *building
+	dir      dirs.Alloc
 	tell     func(text string)
 }
 
@@ -141,7 +143,10 @@ func (s directories) Up(ctx context.Context, _ *Scope) error {
 	}
 }
 
-func (directories) Down(context.Context, *Scope) error { return nil }
+func (s directories) Down(context.Context, *Scope) error {
+	_ = s.dir.UnmountSecrets() // Destroy does it again, and reports why it fails
+	return nil
+}
 
 // predecessors waits for allocations on this node that this one replaces, whose ports it may need.
 type predecessors struct {

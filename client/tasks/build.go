@@ -28,7 +28,7 @@ func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return nil, err
 	}
 	dir := t.g.conf.Dirs
-	if err := dir.BuildTask(t.name); err != nil {
+	if err := t.directories(spec); err != nil {
 		return nil, err
 	}
 	var mounts []driver.Mount
@@ -66,6 +66,18 @@ func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		}
 	}
 	return job, d.ValidateConfig(job.Config)
+}
+
+// directories makes the directories of the task.
+func (t *task) directories(spec *api.Task) error {
+	mb := 0
+	if spec.Resources != nil {
+		mb = spec.Resources.SecretsMB
+	}
+	if err := t.g.conf.Dirs.BuildTask(t.name); err != nil {
+		return err
+	}
+	return t.g.conf.Dirs.MountSecrets(t.name, mb)
 }
 
 // unsupported returns an error for fields that are parsed but not implemented.

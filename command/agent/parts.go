@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -111,7 +112,7 @@ func (a *agent) clientConfig() client.Config {
 	c.DefaultIneligible = in.DefaultIneligible
 	c.ServerHere = func() bool { return a.server != nil && len(a.link.Servers()) == 1 }
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
-	c.HTTPS = a.cfg.TLS.HTTP
+	c.HTTPS, c.SecretsInMemory = a.cfg.TLS.HTTP, os.Geteuid() == 0
 	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB
 	c.MinDynamicPort, c.MaxDynamicPort, c.MaxKillTimeout, c.NodeMaxAllocs = in.MinDynamicPort, in.MaxDynamicPort, in.MaxKillTimeout, in.NodeMaxAllocs
 	c.Reserved = api.NodeReservedResources{
