@@ -86,7 +86,6 @@ func (l *later) task(where string, t *api.Task) {
 		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
 	}
 	if r := t.Resources; r != nil {
-		l.asks(r.SecretsMB != 0, where, "resources: secrets")
 		for _, n := range r.Networks {
 			l.network(where+", resources", n)
 		}
