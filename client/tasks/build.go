@@ -31,6 +31,9 @@ func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if err := t.directories(spec); err != nil {
 		return nil, err
 	}
+	if err := t.openSocket(); err != nil {
+		return nil, err
+	}
 	var mounts []driver.Mount
 	var extra map[string]string
 	if p != nil {

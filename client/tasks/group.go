@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -53,6 +54,8 @@ type Config struct {
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
 	// Identities signs the identities of tasks; nil when the node has none.
 	Identities Signer
+	// ServeAPI begins to serve the API on the socket of a task until the listener is closed; nil when there is none.
+	ServeAPI func(l net.Listener, task string)
 	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
 	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is

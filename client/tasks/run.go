@@ -138,6 +138,7 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 // attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what follows
 // is recorded. It reports left when the agent ends and the attempt keeps running.
 func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
+	defer func() { t.closeSocket(left) }()
 	spec := t.present()
 	d, err := t.g.conf.Driver(spec.Driver)
 	if err != nil {
@@ -159,7 +160,7 @@ func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	}
 	t.setHandle(d, id)
 	defer t.setHandle(nil, "")
-	out := t.superviseTask(ctx, d, id, p)
+	out := t.superviseTask(ctx, spec, d, id, p)
 	if out.left || !t.awaitRemains(ctx, d, id) {
 		return sequel{}, true
 	}

@@ -72,6 +72,9 @@ func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		id, err := t.recover(ctx, d, p)
 		switch {
 		case err == nil:
+			if err := t.openSocket(); err != nil {
+				t.g.conf.Log.Warn("the task has no API socket", "task", t.name, "error", err)
+			}
 			return id, nil
 		case ctx.Err() != nil:
 			return "", &outcome{left: true}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // superviseTask stays with a running attempt until it has ended, or until ctx ends.
-func (t *task) superviseTask(ctx context.Context, d driver.Driver, id string, p Plugin) outcome {
+func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Driver, id string, p Plugin) outcome {
 	beside, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -29,6 +30,9 @@ func (t *task) superviseTask(ctx context.Context, d driver.Driver, id string, p 
 	})
 	if p != nil {
 		helpers.Go(func() { p.Supervise(beside, t.sayPlugin, t.restartPlugin) })
+	}
+	if r := t.renewals(spec); !r.Empty() {
+		helpers.Go(func() { t.renewIdentities(beside, d, id, r) })
 	}
 	select {
 	case x := <-exits:
@@ -51,9 +55,12 @@ func (t *task) superviseTask(ctx context.Context, d driver.Driver, id string, p 
 func (t *task) sayPlugin(kind, text string) { t.say(message(kind, text)) }
 
 // restartPlugin asks for a restart that counts as a failure; one request at a time is enough.
-func (t *task) restartPlugin(reason string) {
+func (t *task) restartPlugin(reason string) { t.askOnce(ask{reason: reason, counted: true}) }
+
+// askOnce asks for a restart unless one is asked for already.
+func (t *task) askOnce(a ask) {
 	select {
-	case t.restarts <- ask{reason: reason, counted: true}:
+	case t.restarts <- a:
 	default:
 	}
 }

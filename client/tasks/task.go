@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type task struct {
 	// driver and id are those of the running attempt.
 	driver driver.Driver
 	id     string
+	// socket is the API socket of the attempt; only run uses it.
+	socket net.Listener
 	// struck is the attempt that is being killed at the end of its lease.
 	struck string
 }
