@@ -28,14 +28,11 @@ func (r *AllocSignIdentitiesRequest) NodeCredentials() (id, secret string) {
 	return r.NodeID, r.NodeSecret
 }
 
-// IdentityDefault is the name of the identity that every task has.
-const IdentityDefault = "default"
-
 // IdentityName names one identity of a task, or of one of its services.
 type IdentityName struct {
 	AllocID string `msg:",omitempty"`
 	Task    string `msg:",omitempty"`
-	// Identity is the name of the identity block, or [IdentityDefault].
+	// Identity is the name of the identity block, or [IdentityDefaultName].
 	Identity string `msg:",omitempty"`
 	// Service is set for the identity of a service.
 	Service string `msg:",omitempty"`

@@ -77,7 +77,7 @@ func Shown(t *api.Task) (list []*api.WorkloadIdentity) {
 // Name returns the name of an identity; the one without a name is the default one.
 func Name(id *api.WorkloadIdentity) string {
 	if id.Name == "" {
-		return api.IdentityDefault
+		return api.IdentityDefaultName
 	}
 	return id.Name
 }
@@ -87,7 +87,7 @@ func File(id *api.WorkloadIdentity) string {
 	switch {
 	case id.Filepath != "":
 		return path.Clean(id.Filepath)
-	case Name(id) == api.IdentityDefault:
+	case Name(id) == api.IdentityDefaultName:
 		return "secrets/nomad_token"
 	}
 	return "secrets/nomad_" + id.Name + ".jwt"

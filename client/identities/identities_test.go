@@ -83,8 +83,11 @@ func TestRenewals(t *testing.T) {
 	task := &api.Task{
 		Identity: &api.WorkloadIdentity{Env: true},
 		Identities: []*api.WorkloadIdentity{
-			{Name: "hour", File: true, TTL: time.Hour}, {Name: "same", Env: true, TTL: time.Hour, ChangeMode: "restart"},
-			{Name: "minute", File: true, TTL: time.Minute}, {Name: "stale", Env: true, TTL: time.Minute}, {Name: "lasting", File: true},
+			{Name: "hour", File: true, TTL: time.Hour},
+			{Name: "same", Env: true, TTL: time.Hour, ChangeMode: "restart"},
+			{Name: "minute", File: true, TTL: time.Minute},
+			{Name: "stale", Env: true, TTL: time.Minute},
+			{Name: "lasting", File: true},
 		},
 	}
 	r := identities.RenewalsOf(task, start)

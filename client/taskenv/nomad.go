@@ -53,7 +53,7 @@ func (e *Env) identity(in Input) {
 // tokens adds the signed identities and the address of the socket that accepts them.
 func (e *Env) tokens(in Input) {
 	for name, token := range in.Tokens {
-		if name == api.IdentityDefault {
+		if name == api.IdentityDefaultName {
 			e.set("TOKEN", token)
 		} else {
 			e.set("TOKEN_"+name, token)

@@ -42,8 +42,8 @@ type credentials struct {
 func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*credentials, error) {
 	list := identities.Shown(spec)
 	names := namesOf(list)
-	if len(spec.Secrets) > 0 && !slices.Contains(names, api.IdentityDefault) {
-		names = append(names, api.IdentityDefault)
+	if len(spec.Secrets) > 0 && !slices.Contains(names, api.IdentityDefaultName) {
+		names = append(names, api.IdentityDefaultName)
 	}
 	out := &credentials{}
 	if len(names) == 0 {
@@ -54,7 +54,7 @@ func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*
 		return nil, fmt.Errorf("task %s: sign identities: %w", t.name, err)
 	}
 	if len(spec.Secrets) > 0 {
-		out.DefaultToken = signed[api.IdentityDefault]
+		out.DefaultToken = signed[api.IdentityDefaultName]
 	}
 	for _, id := range list {
 		if id.Env {
