@@ -34,6 +34,9 @@ type RootKeyMeta struct {
 // RootKey is the stored record of a key of the cluster.
 type RootKey struct {
 	RootKeyMeta
+	// ActiveTime and RetireTime are the times at which the key became the active one and ceased to be it, in Unix nanoseconds.
+	ActiveTime int64 `msg:",omitempty"`
+	RetireTime int64 `msg:",omitempty"`
 	// Public is the PKIX form of the public key that verifies this key's signatures.
 	Public []byte `msg:",omitempty"`
 	// PublicEd25519 is the raw Ed25519 public key that verifies this key's EdDSA signatures.
@@ -75,15 +78,17 @@ type JSONWebKeysResponse struct {
 	QueryMeta `json:"-"`
 }
 
-// RootKeyRotateRequest creates a new active key.
+// RootKeyRotateRequest creates a new root key.
 type RootKeyRotateRequest struct {
-	Algorithm   string `msg:",omitempty"`
-	Full        bool   `msg:",omitempty"`
-	PublishTime int64  `msg:",omitempty"`
+	Algorithm string `msg:",omitempty"`
+	// Full is accepted; every rotation encrypts all data with the new key.
+	Full bool `msg:",omitempty"`
+	// PublishTime is when the new key becomes active, in Unix nanoseconds; 0 is immediately.
+	PublishTime int64 `msg:",omitempty"`
 	WriteRequest
 }
 
-// RootKeyRotateResponse is the new active key.
+// RootKeyRotateResponse is the new key.
 type RootKeyRotateResponse struct {
 	Key *RootKeyMeta `msg:",omitempty"`
 	WriteMeta

@@ -323,20 +323,28 @@ func (z *JSONWebKeysResponse) Msgsize() (s int) {
 func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
-	if z.Public == nil {
+	if z.ActiveTime == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.PublicEd25519 == nil {
+	if z.RetireTime == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Wrapped == nil {
+	if z.Public == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.PublicEd25519 == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Wrapped == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -351,16 +359,26 @@ func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 			return
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ActiveTime"
+			o = append(o, 0xaa, 0x41, 0x63, 0x74, 0x69, 0x76, 0x65, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.ActiveTime)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "RetireTime"
+			o = append(o, 0xaa, 0x52, 0x65, 0x74, 0x69, 0x72, 0x65, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.RetireTime)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Public"
 			o = append(o, 0xa6, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x63)
 			o = msgp.AppendBytes(o, z.Public)
 		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "PublicEd25519"
 			o = append(o, 0xad, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x63, 0x45, 0x64, 0x32, 0x35, 0x35, 0x31, 0x39)
 			o = msgp.AppendBytes(o, z.PublicEd25519)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Wrapped"
 			o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
 			o = msgp.AppendBytes(o, z.Wrapped)
@@ -395,6 +413,18 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			bts, err = z.RootKeyMeta.UnmarshalMsg(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "RootKeyMeta")
+				return
+			}
+		case "ActiveTime":
+			z.ActiveTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ActiveTime")
+				return
+			}
+		case "RetireTime":
+			z.RetireTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "RetireTime")
 				return
 			}
 		case "Public":
@@ -477,7 +507,7 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *RootKey) Msgsize() (s int) {
-	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 7 + msgp.BytesPrefixSize + len(z.Public) + 14 + msgp.BytesPrefixSize + len(z.PublicEd25519) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
+	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 11 + msgp.Int64Size + 11 + msgp.Int64Size + 7 + msgp.BytesPrefixSize + len(z.Public) + 14 + msgp.BytesPrefixSize + len(z.PublicEd25519) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
 	return
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
@@ -34,6 +35,8 @@ type Config struct {
 	GC          gc.Limits
 	Jobs        rules.Limits
 	Volumes     reconciler.Limits
+	// Keyring configures the age of root keys.
+	Keyring keyring.Limits
 	// Begin is what a new cluster begins with; later changes are made by its operators.
 	Begin operator.Begin
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.

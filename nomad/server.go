@@ -208,7 +208,15 @@ func (s *Server) services() {
 	})
 	gcService := gc.New(gc.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
-		Extra: []gc.Step{{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeReconciler.Settle(ctx) }}},
+		Extra: []gc.Step{
+			{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeReconciler.Settle(ctx) }},
+			{Name: "root keys", Run: func(ctx context.Context, now bool) error {
+				if !now {
+					return nil // they have an interval of their own
+				}
+				return s.keyring.Collect(ctx, now)
+			}},
+		},
 	})
 	jobService := jobs.New(jobs.Config{
 		Log: log.Named("jobs"), State: s.state, Raft: s.raft, Limits: s.conf.Jobs, Versions: s.conf.JobVersions,
@@ -224,6 +232,7 @@ func (s *Server) services() {
 	s.keyring = keyring.New(keyring.Config{
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
 		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer, Voters: s.raft.Voters,
+		Limits: s.conf.Keyring,
 	})
 	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
 	global := &regions.Regions{
@@ -261,6 +270,7 @@ func (s *Server) services() {
 		{"members", s.members.Lead},
 		{"autopilot", s.members.Oversee},
 		{"keyring", s.keyring.Lead},
+		{"age of root keys", s.keyring.Schedule},
 		{"evals", s.evals.Run},
 		{"nodes", nodeService.Run},
 		{"volumes", volumeReconciler.Run},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -16,9 +17,13 @@ func (c *Client) RootKeys(ctx context.Context) ([]*api.RootKeyMeta, error) {
 	return out, err
 }
 
-// RotateRootKey makes a new active root key.
-func (c *Client) RotateRootKey(ctx context.Context, full bool) (*api.RootKeyMeta, error) {
-	out, err := put[api.RootKeyRotateResponse](ctx, c, url.Values{"full": {strconv.FormatBool(full)}}, nil, "operator", "keyring", "rotate")
+// RotateRootKey makes a new root key, which becomes active at a time; zero is immediately.
+func (c *Client) RotateRootKey(ctx context.Context, full bool, at time.Time) (*api.RootKeyMeta, error) {
+	params := url.Values{"full": {strconv.FormatBool(full)}}
+	if !at.IsZero() {
+		params.Set("publish_time", strconv.FormatInt(at.UnixNano(), 10))
+	}
+	out, err := put[api.RootKeyRotateResponse](ctx, c, params, nil, "operator", "keyring", "rotate")
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +33,7 @@ func (c *Client) RotateRootKey(ctx context.Context, full bool) (*api.RootKeyMeta
 	return out.Key, nil
 }
 
-// DeleteRootKey forgets a root key that is not active.
+// DeleteRootKey deletes a root key that is not active.
 func (c *Client) DeleteRootKey(ctx context.Context, id string, force bool) error {
 	_, err := c.do(ctx, http.MethodDelete, []string{"operator", "keyring", "key", id}, url.Values{"force": {strconv.FormatBool(force)}}, nil, nil)
 	return err

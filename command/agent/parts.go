@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	servergc "github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
@@ -49,6 +50,7 @@ func (a *agent) serverConfig() nomad.Config {
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: s.JobMaxCount, SourceMax: sourceMax(s.JobMaxSource)},
 		Volumes:   reconciler.Limits{FenceHook: s.FenceHook},
 		Begin:     a.begin(),
+		Keyring:   keyring.Limits{Interval: s.RootKeyGCInterval, Unused: s.RootKeyGC, Rotation: s.RootKeyRotation},
 		GC: servergc.Limits{
 			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,

@@ -172,6 +172,13 @@ func Deployment(ctx context.Context, s *session.Session, id string) (*api.Deploy
 	}}.one(id, found)
 }
 
+// RootKey finds a root key in a list of all.
+func RootKey(keys []*api.RootKeyMeta, id string, table func(keys []*api.RootKeyMeta, verbose bool) string) (*api.RootKeyMeta, error) {
+	return kind[api.RootKeyMeta]{"root key", func(k *api.RootKeyMeta) string { return k.KeyID }, func(k []*api.RootKeyMeta) string {
+		return table(k, true)
+	}}.one(id, keys)
+}
+
 // Policy finds a scaling policy.
 func Policy(ctx context.Context, s *session.Session, id string) (*api.ScalingPolicy, error) {
 	found, _, err := s.ScalingPolicies(ctx, "", "", rest.Query{Prefix: id})

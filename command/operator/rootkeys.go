@@ -2,11 +2,13 @@ package operator
 
 import (
 	"context"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -29,18 +31,23 @@ func RootKeyList(name string) *cli.Command {
 // RootKeyRotate is "nomad operator root keyring rotate".
 func RootKeyRotate(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "create a new root key; signatures of older keys stay valid",
+		Name: name, Usage: "create a new root key; signatures of older keys stay valid, and all data is encrypted with the new key",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "full", Usage: "encrypt all data with the new key"},
-			&cli.BoolFlag{Name: "now", Usage: "use the new key immediately; this version always does"},
-			&cli.StringFlag{Name: "prepublish", Usage: "`duration` for which the new key is published before it is used; not in this version"},
+			&cli.BoolFlag{Name: "full", Usage: "encrypt all data with the new key; every rotation does"},
+			&cli.BoolFlag{Name: "now", Usage: "use the new key immediately; this is the default"},
+			&cli.DurationFlag{Name: "prepublish", Usage: "`duration` for which the new public keys are published before the new key is used"},
 			session.Verbose(),
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
-			if s.String("prepublish") != "" {
-				return fault.New(fault.Unimplemented, "-prepublish is not in this version: a new key is used immediately")
+			at := time.Time{}
+			if s.IsSet("prepublish") {
+				ahead := s.Duration("prepublish")
+				if s.Bool("now") || ahead <= 0 {
+					return fault.New(fault.Invalid, "-prepublish needs a positive duration, such as 1h, and excludes -now")
+				}
+				at = time.Now().Add(ahead)
 			}
-			key, err := s.RotateRootKey(ctx, s.Bool("full"))
+			key, err := s.RotateRootKey(ctx, s.Bool("full"), at)
 			if err != nil {
 				return session.Failed("rotating the root key", err)
 			}
@@ -53,19 +60,31 @@ func RootKeyRotate(name string) *cli.Command {
 // RootKeyRemove is "nomad operator root keyring remove".
 func RootKeyRemove(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "remove a root key; its signatures become invalid", Args: "<key ID>", Min: 1, Max: 1,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "remove the key even if it is in use"}},
+		Name: name, Usage: "remove a root key that nothing uses; its signatures become invalid", Args: "<key ID>", Min: 1, Max: 1,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "remove the key even if it is in use: what it encrypted becomes unreadable"}},
 		Run: func(ctx context.Context, s *session.Session) error {
-			if err := s.DeleteRootKey(ctx, s.Arg(0), s.Bool("force")); err != nil {
+			keys, err := s.RootKeys(ctx)
+			if err != nil {
+				return session.Failed("reading the root keys", err)
+			}
+			key, err := find.RootKey(keys, s.Arg(0), rootKeyTable)
+			if err != nil {
+				return err
+			}
+			if err := s.DeleteRootKey(ctx, key.KeyID, s.Bool("force")); err != nil {
 				return session.Failed("removing the root key", err)
 			}
-			s.Printf("Removed root key %s\n", s.Arg(0))
+			s.Printf("Removed root key %s\n", key.KeyID)
 			return nil
 		},
 	}.Command()
 }
 
 func showRootKeys(s *session.Session, keys []*api.RootKeyMeta, verbose bool) {
+	s.Print(rootKeyTable(keys, verbose))
+}
+
+func rootKeyTable(keys []*api.RootKeyMeta, verbose bool) string {
 	table := [][]string{{"Key", "State", "Create Time", "Publish Time"}}
 	for _, k := range keys {
 		published := "<none>"
@@ -74,5 +93,5 @@ func showRootKeys(s *session.Session, keys []*api.RootKeyMeta, verbose bool) {
 		}
 		table = append(table, []string{view.ID(k.KeyID, verbose), string(k.State), view.UnixTime(k.CreateTime), published})
 	}
-	s.Print(view.Table(table...))
+	return view.Table(table...)
 }

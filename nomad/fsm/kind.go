@@ -79,6 +79,7 @@ const (
 	KindRootKeyAdd
 	KindRootKeyDelete
 	KindRestoreMark
+	KindRootKeyActivate
 )
 
 // Commands on deployments.

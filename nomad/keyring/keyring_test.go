@@ -268,7 +268,7 @@ func TestRotationRetiresAndDeletionForgets(t *testing.T) {
 		t.Errorf("delete it twice: %v", err)
 	}
 	eventually(t, "the keystore forgets the deleted key", func() bool { return len(files(t, dir)) == 1 })
-	for _, bad := range []*api.RootKeyRotateRequest{{Algorithm: "rot13"}, {PublishTime: 1}} {
+	for _, bad := range []*api.RootKeyRotateRequest{{Algorithm: "rot13"}, {PublishTime: -1}} {
 		if _, err := a.Rotate(t.Context(), bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}

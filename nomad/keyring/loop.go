@@ -121,7 +121,7 @@ func (s *Service) renew(ctx context.Context, lost *api.RootKey) error {
 	if lost != nil {
 		s.Log.Error("no server can unwrap the active root key: a new key replaces it", "lost", lost.KeyID)
 	}
-	_, err := s.rotate(ctx)
+	_, err := s.rotate(ctx, 0)
 	if errors.Is(err, fault.Conflict) {
 		return nil
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	Peer    func(address string) (wire.Caller, error)
 	// Voters lists the servers whose majority must have a key before it encrypts data; nil is this server alone.
 	Voters func() (*api.Voters, bool, error)
+	Limits Limits
 	// Patience is how long a leader asks others for what unwraps the active key before it makes a new one; 0 means
 	// 30 seconds.
 	Patience time.Duration
@@ -50,6 +51,10 @@ type Service struct {
 // New makes the service.
 func New(c Config) *Service {
 	c.Patience = cmp.Or(c.Patience, patience)
+	c.Limits = Limits{
+		Interval: cmp.Or(c.Limits.Interval, 10*time.Minute), Unused: cmp.Or(c.Limits.Unused, time.Hour),
+		Rotation: cmp.Or(c.Limits.Rotation, 720*time.Hour),
+	}
 	return &Service{Config: c, store: newKeystore(c.Dir), secrets: map[string]*Secret{}, spread: map[string]bool{}}
 }
 
@@ -69,10 +74,11 @@ func (s *Service) Handlers() []wire.Handler {
 // List lists the root keys, the oldest first.
 func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.RootKeyListResponse, error) {
 	out := &api.RootKeyListResponse{}
-	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, table, func(tx *state.Txn) error {
+	keys := []state.Key{state.TableKey(state.TableRootKeys), state.TableKey(state.TableVariables)} // rekeying ends with a change of variables
+	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Keys = nil
 		for _, k := range ordered(tx) {
-			out.Keys = append(out.Keys, &k.RootKeyMeta)
+			out.Keys = append(out.Keys, shown(tx, k))
 		}
 		return nil
 	})
@@ -102,26 +108,29 @@ func ordered(tx *state.Txn) []*api.RootKey {
 	return keys
 }
 
-// Rotate makes a new active key; what the older ones signed stays valid. Every rotation is a full one: the variables are
-// encrypted with the new key in the background.
+// Rotate makes a new key that is active immediately or, with a publish time, at that time. What the older ones signed stays valid.
+// Every rotation is a full one: all data is encrypted with the new key in the background.
 func (s *Service) Rotate(ctx context.Context, r *api.RootKeyRotateRequest) (*api.RootKeyRotateResponse, error) {
 	switch {
 	case r.Algorithm != "" && r.Algorithm != api.EncryptionAES256GCM:
 		return nil, fault.New(fault.Invalid, "algorithm %q is not known: want %s", r.Algorithm, api.EncryptionAES256GCM)
-	case r.PublishTime != 0:
-		return nil, fault.New(fault.Unimplemented, "publish_time: keys are not made ahead in this version")
+	case r.PublishTime < 0:
+		return nil, fault.New(fault.Invalid, "publish_time %d is negative: want Unix nanoseconds, or 0 for a key that is active immediately", r.PublishTime)
 	}
-	return s.rotate(ctx)
+	return s.rotate(ctx, r.PublishTime)
 }
 
-// rotate makes a new active key. What unwraps it is on this server's disk before the key is in the log.
-func (s *Service) rotate(ctx context.Context) (*api.RootKeyRotateResponse, error) {
+// rotate makes a new key that becomes active at a time, which is 0 or past for immediately. What unwraps it is on this server's
+// disk before the key is in the log.
+func (s *Service) rotate(ctx context.Context, at int64) (*api.RootKeyRotateResponse, error) {
 	key, unlock, err := newKey(time.Now())
 	if err != nil {
 		return nil, err
 	}
 	add := &AddKey{Key: key}
-	if old := s.State.Read().ActiveRootKey(); old != nil {
+	if at > time.Now().UnixNano() {
+		key.State, key.PublishTime = api.RootKeyPrepublished, at
+	} else if old := s.State.Read().ActiveRootKey(); old != nil {
 		add.Replaces = old.KeyID
 	}
 	if err := s.store.put(key.KeyID, unlock); err != nil {
@@ -134,7 +143,7 @@ func (s *Service) rotate(ctx context.Context) (*api.RootKeyRotateResponse, error
 		}
 		return nil, fmt.Errorf("add a root key: %w", err)
 	}
-	s.Log.Info("a new root key is active", "key", key.KeyID)
+	s.Log.Info("a root key was made", "key", key.KeyID, "state", key.State)
 	meta := key.RootKeyMeta // without indexes: clients use the indexes of a response as MinIndex
 	return &api.RootKeyRotateResponse{Key: &meta, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
 }

@@ -102,6 +102,9 @@ type Server struct {
 	BatchEvalGC         time.Duration `hcl:"batch_eval_gc_threshold"`
 	DeploymentGC        time.Duration `hcl:"deployment_gc_threshold"`
 	ACLTokenGC          time.Duration `hcl:"acl_token_gc_threshold"`
+	RootKeyGCInterval   time.Duration `hcl:"root_key_gc_interval"`
+	RootKeyGC           time.Duration `hcl:"root_key_gc_threshold"`
+	RootKeyRotation     time.Duration `hcl:"root_key_rotation_threshold"`
 	HeartbeatGrace      time.Duration `hcl:"heartbeat_grace"`
 	MinHeartbeatTTL     time.Duration `hcl:"min_heartbeat_ttl"`
 	MaxHeartbeatsPerSec float64       `hcl:"max_heartbeats_per_second"`
@@ -271,6 +274,7 @@ func Default() *Config {
 		Server: Server{
 			NodeGCThreshold: 24 * time.Hour, JobGCInterval: 5 * time.Minute, JobGCThreshold: 4 * time.Hour,
 			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour, ACLTokenGC: time.Hour,
+			RootKeyGCInterval: 10 * time.Minute, RootKeyGC: time.Hour, RootKeyRotation: 720 * time.Hour,
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
 			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,

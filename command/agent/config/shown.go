@@ -68,6 +68,7 @@ func (s Server) shown() map[string]any {
 		"NumSchedulers": s.NumSchedulers, "EnabledSchedulers": s.EnabledSchedulers,
 		"NodeGCThreshold": s.NodeGCThreshold.String(), "JobGCInterval": s.JobGCInterval.String(), "JobGCThreshold": s.JobGCThreshold.String(),
 		"EvalGCThreshold": s.EvalGCThreshold.String(), "BatchEvalGCThreshold": s.BatchEvalGC.String(), "DeploymentGCThreshold": s.DeploymentGC.String(),
+		"RootKeyGCInterval": s.RootKeyGCInterval.String(), "RootKeyGCThreshold": s.RootKeyGC.String(), "RootKeyRotationThreshold": s.RootKeyRotation.String(),
 		"ACLTokenGCThreshold": s.ACLTokenGC.String(), "AuthoritativeRegion": s.AuthoritativeRegion,
 		"HeartbeatGrace": s.HeartbeatGrace, "MinHeartbeatTTL": s.MinHeartbeatTTL, "FailoverHeartbeatTTL": s.FailoverTTL,
 		"MaxHeartbeatsPerSecond": s.MaxHeartbeatsPerSec,

@@ -139,6 +139,11 @@ func (s Server) wrong() []error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	for key, d := range map[string]time.Duration{
+		"root_key_gc_interval": s.RootKeyGCInterval, "root_key_gc_threshold": s.RootKeyGC, "root_key_rotation_threshold": s.RootKeyRotation,
+	} {
+		add(d <= 0, "server.%s %v is not positive", key, d)
+	}
 	join := s.Joins()
 	add(s.FenceHook != "" && !filepath.IsAbs(s.FenceHook), "server.fence_hook %q must be absolute", s.FenceHook)
 	add(s.BootstrapExpect < 0, "server.bootstrap_expect %d is negative", s.BootstrapExpect)
