@@ -23,7 +23,7 @@ const (
 // ACLToken is a secret that authenticates a user, with what it permits.
 type ACLToken struct {
 	AccessorID string `msg:",omitempty"`
-	SecretID   string `msg:",omitempty"`
+	SecretID   string `msg:",omitempty" secret:"true"`
 	Name       string `msg:",omitempty"`
 	// Type is [ACLClientToken] or [ACLManagementToken].
 	Type     string              `msg:",omitempty"`
@@ -131,7 +131,7 @@ type ACLRolePolicyLink struct {
 
 // OneTimeToken is a secret that can be exchanged once for the token that it was made with.
 type OneTimeToken struct {
-	OneTimeSecretID string    `msg:",omitempty"`
+	OneTimeSecretID string    `msg:",omitempty" secret:"hash"`
 	AccessorID      string    `msg:",omitempty"`
 	ExpiresAt       time.Time `msg:",omitempty"`
 	CreateIndex     uint64    `msg:",omitempty"`

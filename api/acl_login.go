@@ -46,7 +46,7 @@ type ACLAuthMethodConfig struct {
 	JWKSURL              string               `msg:",omitempty"`
 	OIDCDiscoveryURL     string               `msg:",omitempty"`
 	OIDCClientID         string               `msg:",omitempty"`
-	OIDCClientSecret     string               `msg:",omitempty"`
+	OIDCClientSecret     string               `msg:",omitempty" secret:"true"`
 	OIDCClientAssertion  *OIDCClientAssertion `msg:",omitempty"`
 	OIDCEnablePKCE       bool                 `msg:",omitempty"`
 	OIDCDisableUserInfo  bool                 `msg:",omitempty"`
@@ -76,7 +76,7 @@ type OIDCClientAssertion struct {
 
 // OIDCClientAssertionKey is the key that signs client assertions.
 type OIDCClientAssertionKey struct {
-	PemKey      string `msg:",omitempty"`
+	PemKey      string `msg:",omitempty" secret:"true"`
 	PemKeyFile  string `msg:",omitempty"`
 	KeyIDHeader string `msg:",omitempty"`
 	KeyID       string `msg:",omitempty"`

@@ -45,7 +45,7 @@ type ACLTokenDeleteRequest struct {
 // ACLBootstrapRequest creates the first management token.
 type ACLBootstrapRequest struct {
 	// BootstrapSecret is the secret of the token; empty makes a random one.
-	BootstrapSecret string `msg:",omitempty"`
+	BootstrapSecret string `msg:",omitempty" secret:"true"`
 	WriteRequest    `json:"-"`
 }
 
@@ -62,7 +62,7 @@ type OneTimeTokenResponse struct {
 
 // OneTimeTokenExchangeRequest exchanges a one-time token for the token that it was made with.
 type OneTimeTokenExchangeRequest struct {
-	OneTimeSecretID string `msg:",omitempty"`
+	OneTimeSecretID string `msg:",omitempty" secret:"hash"`
 	WriteRequest    `json:"-"`
 }
 
@@ -166,7 +166,7 @@ type ACLBindingRuleWriteResponse struct {
 // ACLLoginRequest exchanges a JWT of another system for a token.
 type ACLLoginRequest struct {
 	AuthMethodName string `msg:",omitempty"`
-	LoginToken     string `msg:",omitempty"`
+	LoginToken     string `msg:",omitempty" secret:"true"`
 	WriteRequest   `json:"-"`
 }
 
@@ -174,7 +174,7 @@ type ACLLoginRequest struct {
 type ACLOIDCAuthURLRequest struct {
 	AuthMethodName string `msg:",omitempty"`
 	RedirectURI    string `msg:",omitempty"`
-	ClientNonce    string `msg:",omitempty"`
+	ClientNonce    string `msg:",omitempty" secret:"true"`
 	WriteRequest   `json:"-"`
 }
 
@@ -186,9 +186,9 @@ type ACLOIDCAuthURLResponse struct {
 // ACLOIDCCompleteAuthRequest ends a login at an identity provider.
 type ACLOIDCCompleteAuthRequest struct {
 	AuthMethodName string `msg:",omitempty"`
-	ClientNonce    string `msg:",omitempty"`
-	State          string `msg:",omitempty"`
-	Code           string `msg:",omitempty"`
+	ClientNonce    string `msg:",omitempty" secret:"true"`
+	State          string `msg:",omitempty" secret:"true"`
+	Code           string `msg:",omitempty" secret:"true"`
 	Iss            string `msg:",omitempty"`
 	RedirectURI    string `msg:",omitempty"`
 	WriteRequest   `json:"-"`

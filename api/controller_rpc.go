@@ -18,13 +18,13 @@ type ControllerPublishRequest struct {
 	AttachmentMode AttachmentMode    `msg:",omitempty"`
 	MountOptions   *MountOptions     `msg:",omitempty"`
 	ReadOnly       bool              `msg:",omitempty"`
-	Secrets        map[string]string `msg:",omitempty"`
+	Secrets        map[string]string `msg:",omitempty" secret:"true"`
 	Context        map[string]string `msg:",omitempty"`
 }
 
 // ControllerPublishResponse contains the context that the node needs to stage the volume.
 type ControllerPublishResponse struct {
-	PublishContext map[string]string `msg:",omitempty"`
+	PublishContext map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerUnpublishRequest detaches a volume from a node.
@@ -32,7 +32,7 @@ type ControllerUnpublishRequest struct {
 	ControllerCall
 	ExternalID     string            `msg:",omitempty"`
 	ProviderNodeID string            `msg:",omitempty"`
-	Secrets        map[string]string `msg:",omitempty"`
+	Secrets        map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerValidateRequest checks whether a volume has the capabilities.
@@ -42,7 +42,7 @@ type ControllerValidateRequest struct {
 	Capabilities []*VolumeCapability `msg:",omitempty"`
 	MountOptions *MountOptions       `msg:",omitempty"`
 	Parameters   map[string]string   `msg:",omitempty"`
-	Secrets      map[string]string   `msg:",omitempty"`
+	Secrets      map[string]string   `msg:",omitempty" secret:"true"`
 	Context      map[string]string   `msg:",omitempty"`
 }
 
@@ -63,7 +63,7 @@ type ControllerCreateRequest struct {
 	Capabilities     []*VolumeCapability `msg:",omitempty"`
 	MountOptions     *MountOptions       `msg:",omitempty"`
 	Parameters       map[string]string   `msg:",omitempty"`
-	Secrets          map[string]string   `msg:",omitempty"`
+	Secrets          map[string]string   `msg:",omitempty" secret:"true"`
 	CloneID          string              `msg:",omitempty"`
 	SnapshotID       string              `msg:",omitempty"`
 	Topologies       *TopologyRequest    `msg:",omitempty"`
@@ -85,7 +85,7 @@ type ControllerDeleteRequest struct {
 	ExternalID string `msg:",omitempty"`
 	// Name is the name in the volume's creation: a late call of the creation must not create the volume again.
 	Name    string            `msg:",omitempty"`
-	Secrets map[string]string `msg:",omitempty"`
+	Secrets map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerExpandRequest grows a volume.
@@ -96,7 +96,7 @@ type ControllerExpandRequest struct {
 	CapacityMaxBytes int64             `msg:",omitempty"`
 	Capability       *VolumeCapability `msg:",omitempty"`
 	MountOptions     *MountOptions     `msg:",omitempty"`
-	Secrets          map[string]string `msg:",omitempty"`
+	Secrets          map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerExpandResponse contains the new size of the volume and whether its nodes must expand it too.
@@ -124,7 +124,7 @@ type ControllerSnapshotRequest struct {
 	ExternalID string            `msg:",omitempty"`
 	Name       string            `msg:",omitempty"`
 	Parameters map[string]string `msg:",omitempty"`
-	Secrets    map[string]string `msg:",omitempty"`
+	Secrets    map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerSnapshotResponse describes the snapshot.
@@ -136,7 +136,7 @@ type ControllerSnapshotResponse struct {
 type ControllerSnapshotDeleteRequest struct {
 	ControllerCall
 	ID      string            `msg:",omitempty"`
-	Secrets map[string]string `msg:",omitempty"`
+	Secrets map[string]string `msg:",omitempty" secret:"true"`
 }
 
 // ControllerSnapshotListRequest requests one page of the provider's snapshots.
@@ -144,7 +144,7 @@ type ControllerSnapshotListRequest struct {
 	ControllerCall
 	MaxEntries int32             `msg:",omitempty"`
 	Token      string            `msg:",omitempty"`
-	Secrets    map[string]string `msg:",omitempty"`
+	Secrets    map[string]string `msg:",omitempty" secret:"true"`
 	// ID and SourceID limit the list to one snapshot, or to those of one volume.
 	ID       string `msg:",omitempty"`
 	SourceID string `msg:",omitempty"`
@@ -164,7 +164,7 @@ type NodeVolumeExpandRequest struct {
 	PluginID      string `msg:",omitempty"`
 	CapacityBytes int64  `msg:",omitempty"`
 	// Secrets are those of the volume, for drivers that need them to expand.
-	Secrets map[string]string `json:"-" msg:",omitempty"`
+	Secrets map[string]string `json:"-" msg:",omitempty" secret:"true"`
 }
 
 // NodeVolumeDetachRequest requests that a node unmounts a volume of one allocation, even if it no longer runs there.
@@ -194,7 +194,7 @@ type ControllerVerifyRequest struct {
 	ProviderNodeID string              `msg:",omitempty"`
 	Capabilities   []*VolumeCapability `msg:",omitempty"`
 	MountOptions   *MountOptions       `msg:",omitempty"`
-	Secrets        map[string]string   `msg:",omitempty"`
+	Secrets        map[string]string   `msg:",omitempty" secret:"true"`
 	Context        map[string]string   `msg:",omitempty"`
 }
 

@@ -18,7 +18,7 @@ const (
 // AllocSignIdentitiesRequest is the request of a node for signed identities of tasks that it runs.
 type AllocSignIdentitiesRequest struct {
 	NodeID     string          `msg:",omitempty"`
-	NodeSecret string          `json:"-" msg:",omitempty"`
+	NodeSecret string          `json:"-" msg:",omitempty" secret:"true"`
 	Identities []*IdentityName `msg:",omitempty"`
 	QueryOptions
 }
@@ -41,7 +41,7 @@ type IdentityName struct {
 // SignedIdentity is a signed identity.
 type SignedIdentity struct {
 	IdentityName
-	JWT string `msg:",omitempty"`
+	JWT string `msg:",omitempty" secret:"true"`
 	// Expiration is the time at which the JWT ends; zero when it is valid for as long as the task runs.
 	Expiration time.Time `msg:",omitempty"`
 	// Error is the reason why this one was not signed; the others of the request are not affected.
@@ -81,7 +81,7 @@ type NodeIntroductionRequest struct {
 
 // NodeIntroductionResponse contains the introduction token.
 type NodeIntroductionResponse struct {
-	JWT string `msg:",omitempty"`
+	JWT string `msg:",omitempty" secret:"true"`
 	WriteMeta
 }
 

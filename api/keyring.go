@@ -42,14 +42,7 @@ type RootKey struct {
 	// PublicEd25519 is the raw Ed25519 public key that verifies this key's EdDSA signatures.
 	PublicEd25519 []byte `msg:",omitempty"`
 	// Wrapped is the secret part, encrypted with a key that only the servers' data directories contain.
-	Wrapped []byte `msg:",omitempty" json:"-"`
-}
-
-// Redacted returns a copy without the secret part.
-func (k *RootKey) Redacted() *RootKey {
-	c := *k
-	c.Wrapped = nil
-	return &c
+	Wrapped []byte `msg:",omitempty" json:"-" secret:"true"`
 }
 
 // RootKeyListResponse lists root keys.
@@ -108,5 +101,5 @@ type RootKeyUnlockRequest struct {
 
 // RootKeyUnlockResponse contains the secret that unwraps a root key.
 type RootKeyUnlockResponse struct {
-	Unlock []byte `msg:",omitempty"`
+	Unlock []byte `msg:",omitempty" secret:"true"`
 }

@@ -34,8 +34,8 @@ type Node struct {
 	CreateIndex           uint64                      `msg:",omitempty"`
 	ModifyIndex           uint64                      `msg:",omitempty"`
 	NodeMaxAllocs         int                         `msg:",omitempty"`
-	// SecretID is shared by the node and the servers only; see [Node.Redacted].
-	SecretID string `json:"SecretID" msg:",omitempty"`
+	// SecretID is shared by the node and the servers only; see api/mask.
+	SecretID string `json:"SecretID" msg:",omitempty" secret:"true"`
 	// IdentitySigningKeyID is the root key that signed the node's identity; with it the servers no longer accept SecretID
 	// alone. Empty for a node without an identity.
 	IdentitySigningKeyID string `json:"-" msg:",omitempty"`

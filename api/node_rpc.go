@@ -12,9 +12,9 @@ type NodeRegisterRequest struct {
 	Process string `msg:",omitempty"`
 	Number  uint64 `msg:",omitempty"`
 	// Identity is the newest signed identity of the node, which may have expired; empty for a node without one.
-	Identity string `json:"-" msg:",omitempty"`
+	Identity string `json:"-" msg:",omitempty" secret:"true"`
 	// Introduction is the token of [NodeIntroductionResponse] for a node without an identity.
-	Introduction string `json:"-" msg:",omitempty"`
+	Introduction string `json:"-" msg:",omitempty" secret:"true"`
 	WriteRequest
 }
 
@@ -25,7 +25,7 @@ const RollbackUnseen int64 = 1
 // grows with each of its heartbeats: late ones are rejected.
 type NodeHeartbeatRequest struct {
 	NodeID     string       `msg:",omitempty"`
-	NodeSecret string       `msg:",omitempty"`
+	NodeSecret string       `msg:",omitempty" secret:"true"`
 	Status     string       `msg:",omitempty"`
 	Events     []*NodeEvent `msg:",omitempty"`
 	Process    string       `msg:",omitempty"`
@@ -53,7 +53,7 @@ type NodeUpdateResponse struct {
 	// agent. The process then takes another name and registers again.
 	Late bool `msg:",omitempty"`
 	// Identity is a new signed identity, which replaces the node's own; empty when that is not due for renewal.
-	Identity string `json:"-" msg:",omitempty"`
+	Identity string `json:"-" msg:",omitempty" secret:"true"`
 	WriteMeta
 }
 
@@ -62,7 +62,7 @@ type NodeUpdateResponse struct {
 // highest AllocModifyIndex on the node, and Count, its number of allocations, suffice.
 type NodeAssignmentsRequest struct {
 	NodeID     string            `msg:",omitempty"`
-	NodeSecret string            `msg:",omitempty"`
+	NodeSecret string            `msg:",omitempty" secret:"true"`
 	Known      map[string]uint64 `msg:",omitempty"`
 	Line       uint64            `msg:",omitempty"`
 	Newest     uint64            `msg:",omitempty"`
@@ -85,7 +85,7 @@ type NodeAssignmentsResponse struct {
 // each of its reports: late ones are ignored.
 type AllocUpdateRequest struct {
 	NodeID     string        `msg:",omitempty"`
-	NodeSecret string        `msg:",omitempty"`
+	NodeSecret string        `msg:",omitempty" secret:"true"`
 	Allocs     []*Allocation `msg:",omitempty"`
 	Process    string        `msg:",omitempty"`
 	Number     uint64        `msg:",omitempty"`

@@ -6,7 +6,7 @@ import "time"
 type QueryOptions struct {
 	Region    string `json:",omitempty" msg:",omitempty"`
 	Namespace string `json:",omitempty" msg:",omitempty"`
-	AuthToken string `json:",omitempty" msg:",omitempty"`
+	AuthToken string `json:",omitempty" msg:",omitempty" secret:"true"`
 	// Stale allows a response from a server that is not the leader.
 	Stale bool `json:",omitempty" msg:",omitempty"`
 	// MinIndex makes the read wait until the response's index is greater; 0 does not wait.
@@ -34,7 +34,7 @@ type QueryMeta struct {
 type WriteRequest struct {
 	Region           string `json:",omitempty" msg:",omitempty"`
 	Namespace        string `json:",omitempty" msg:",omitempty"`
-	SecretID         string `json:",omitempty" msg:",omitempty"`
+	SecretID         string `json:",omitempty" msg:",omitempty" secret:"true"`
 	IdempotencyToken string `json:",omitempty" msg:",omitempty"`
 }
 

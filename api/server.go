@@ -53,6 +53,6 @@ type KeyringResponse struct {
 	// Messages maps the names of servers to their errors.
 	Messages map[string]string `msg:",omitempty"`
 	// Keys counts the servers that have a key.
-	Keys     map[string]int `msg:",omitempty"`
+	Keys     map[string]int `msg:",omitempty" secret:"true"`
 	NumNodes int            `msg:",omitempty"`
 }

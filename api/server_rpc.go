@@ -112,7 +112,7 @@ const (
 // KeyringRequest changes or lists the gossip key ring of all servers.
 type KeyringRequest struct {
 	Op  KeyringOp `msg:",omitempty"`
-	Key string    `msg:",omitempty"`
+	Key string    `msg:",omitempty" secret:"true"`
 	WriteRequest
 }
 

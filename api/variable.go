@@ -17,7 +17,7 @@ type VariableMeta struct {
 // VariableLock is a lock on a variable. Its holder renews it within the TTL.
 type VariableLock struct {
 	// ID is the secret of the holder; lists do not show it.
-	ID string `json:",omitempty" msg:",omitempty"`
+	ID string `json:",omitempty" msg:",omitempty" secret:"true"`
 	// TTL and LockDelay are durations such as "15s". After an expired lock the variable cannot be locked for the delay.
 	TTL       string `msg:",omitempty"`
 	LockDelay string `msg:",omitempty"`
@@ -26,16 +26,7 @@ type VariableLock struct {
 // Variable is a variable in clear.
 type Variable struct {
 	VariableMeta
-	Items map[string]string `json:",omitempty"`
-}
-
-// Shown returns what everyone who may list the variable sees of it: without the secret of the holder of its lock.
-func (m *VariableMeta) Shown() *VariableMeta {
-	c := *m
-	if m.Lock != nil {
-		c.Lock = &VariableLock{TTL: m.Lock.TTL, LockDelay: m.Lock.LockDelay}
-	}
-	return &c
+	Items map[string]string `json:",omitempty" secret:"true"`
 }
 
 // VariableRow is a variable as it is stored.
@@ -43,12 +34,7 @@ type VariableRow struct {
 	VariableMeta
 	// KeyID is the root key with which Data, the JSON of the items, is encrypted.
 	KeyID string `msg:",omitempty"`
-	Data  []byte `msg:",omitempty"`
-}
-
-// Redacted returns the row without the items and the secret of the lock.
-func (r *VariableRow) Redacted() *VariableRow {
-	return &VariableRow{VariableMeta: *r.Shown(), KeyID: r.KeyID}
+	Data  []byte `msg:",omitempty" secret:"true"`
 }
 
 // VariableOp is a change of a variable.
@@ -79,7 +65,7 @@ type VariableRequest struct {
 // VariableResponse holds one variable in clear; nil when it does not exist.
 type VariableResponse struct {
 	Meta  *VariableMeta     `msg:",omitempty"`
-	Items map[string]string `msg:",omitempty"`
+	Items map[string]string `msg:",omitempty" secret:"true"`
 	QueryMeta
 }
 
@@ -87,7 +73,7 @@ type VariableResponse struct {
 type VariableApplyRequest struct {
 	Op    VariableOp        `msg:",omitempty"`
 	Path  string            `msg:",omitempty"`
-	Items map[string]string `msg:",omitempty"`
+	Items map[string]string `msg:",omitempty" secret:"true"`
 	Lock  *VariableLock     `msg:",omitempty"`
 	// CheckIndex is compared by the -cas forms.
 	CheckIndex uint64 `msg:",omitempty"`
@@ -99,14 +85,14 @@ type VariableApplyRequest struct {
 type VariableApplyResponse struct {
 	Conflict bool              `msg:",omitempty"`
 	Meta     *VariableMeta     `msg:",omitempty"`
-	Items    map[string]string `msg:",omitempty"`
+	Items    map[string]string `msg:",omitempty" secret:"true"`
 	WriteMeta
 }
 
 // VariableRenewRequest renews a lock.
 type VariableRenewRequest struct {
 	Path   string `msg:",omitempty"`
-	LockID string `msg:",omitempty"`
+	LockID string `msg:",omitempty" secret:"true"`
 	WriteRequest
 }
 

@@ -11,7 +11,7 @@ type VolumeCapability struct {
 // MountOptions are the file system and flags of a mount. Flags may be secret and are never shown.
 type MountOptions struct {
 	FSType     string   `hcl:"fs_type,optional" msg:",omitempty"`
-	MountFlags []string `hcl:"mount_flags,optional" msg:",omitempty"`
+	MountFlags []string `hcl:"mount_flags,optional" msg:",omitempty" secret:"hidden"`
 }
 
 // Topology is a set of segments, for example {"zone": "a"}.
@@ -73,7 +73,7 @@ type Snapshot struct {
 	SourceVolumeID         string            `msg:",omitempty"`
 	PluginID               string            `msg:",omitempty"`
 	Name                   string            `msg:",omitempty"`
-	Secrets                map[string]string `msg:",omitempty"`
+	Secrets                map[string]string `msg:",omitempty" secret:"true"`
 	Parameters             map[string]string `msg:",omitempty"`
 	// GroupID is that of the group snapshot that it is part of: it is deleted with the group only.
 	GroupID string `json:",omitempty" msg:",omitempty"`

@@ -45,7 +45,7 @@ type VolumeSpec struct {
 	RequestedCapabilities []*VolumeCapability `hcl:"capability" msg:",omitempty"`
 	MountOptions          *MountOptions       `hcl:"mount_options" msg:",omitempty"`
 	// Secrets are passed to the driver and never returned by the API.
-	Secrets map[string]string `hcl:"secrets" msg:",omitempty"`
+	Secrets map[string]string `hcl:"secrets" msg:",omitempty" secret:"true"`
 	// SecretsFrom is the path of a variable in the volume's namespace whose items are passed to the driver as secrets. They
 	// are read for each call.
 	SecretsFrom string            `hcl:"secrets_from" json:",omitempty" msg:",omitempty"`
@@ -162,7 +162,7 @@ type VolumeProvision struct {
 	Began uint64 `msg:",omitempty"`
 	// IntentSecrets are the secrets in the request of the running operation; they are removed when it ends. Each
 	// replaces the secret of the spec with the same key.
-	IntentSecrets map[string]string `msg:",omitempty"`
+	IntentSecrets map[string]string `msg:",omitempty" secret:"true"`
 	// Replaces is an earlier creation of the same row, with other fields, that may have taken effect. It is
 	// undone before the volume is created. Its ExternalID is the driver's id of the earlier volume, once it is known.
 	Replaces *VolumeSpec `msg:",omitempty"`
@@ -182,7 +182,7 @@ type VolumeProvision struct {
 	// OutOfUse is set when the plugin of the running expansion expands only volumes that are not in use.
 	OutOfUse bool `msg:",omitempty"`
 	// FormerSecrets are the secrets before the last change, kept while an attachment uses them.
-	FormerSecrets map[string]string `msg:",omitempty"`
+	FormerSecrets map[string]string `msg:",omitempty" secret:"true"`
 	// SlowestWriteBack is the longest time that a node needed to write the volume's data back and unmount it.
 	SlowestWriteBack time.Duration `msg:",omitempty"`
 }
@@ -212,7 +212,7 @@ type SnapshotIntent struct {
 	VolumeID   string            `msg:",omitempty"`
 	ExternalID string            `msg:",omitempty"`
 	Parameters map[string]string `msg:",omitempty"`
-	Secrets    map[string]string `json:"-" msg:",omitempty"`
+	Secrets    map[string]string `json:"-" msg:",omitempty" secret:"true"`
 	LastError  string            `msg:",omitempty"`
 	// Uncertain is set while an earlier call of the intent may have taken effect.
 	Uncertain bool `msg:",omitempty"`
@@ -432,9 +432,9 @@ type VolumeAttachment struct {
 	// Provider is the name of the driver for the attach; empty if unknown.
 	Provider       string            `json:",omitempty" msg:",omitempty"`
 	State          AttachmentState   `msg:",omitempty"`
-	PublishContext map[string]string `json:"-" msg:",omitempty"`
+	PublishContext map[string]string `json:"-" msg:",omitempty" secret:"true"`
 	// Secrets are set only after the last spec of the volume was removed; until then calls use those of the spec.
-	Secrets  map[string]string `json:"-" msg:",omitempty"`
+	Secrets  map[string]string `json:"-" msg:",omitempty" secret:"true"`
 	ReadOnly bool              `msg:",omitempty"`
 	// AccessMode, AttachmentMode and MountOptions are the capability in the call of the driver.
 	AccessMode     AccessMode        `msg:",omitempty"`

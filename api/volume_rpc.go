@@ -35,7 +35,7 @@ type VolumeDeregisterRequest struct {
 // VolumeDeleteRequest deletes a volume at its provider and removes its record.
 type VolumeDeleteRequest struct {
 	VolumeID string            `msg:",omitempty"`
-	Secrets  map[string]string `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty" secret:"true"`
 	WriteRequest
 }
 
@@ -94,7 +94,7 @@ type VolumeClaimRequest struct {
 	Use    string `msg:",omitempty"`
 	NodeID string `msg:",omitempty"`
 	// NodeSecret authenticates the node.
-	NodeSecret string `json:"-" msg:",omitempty"`
+	NodeSecret string `json:"-" msg:",omitempty" secret:"true"`
 	// Tell requests a response also while the claim waits, as soon as the reason differs from Known.
 	Tell bool `msg:",omitempty"`
 	// Known is the last reason that the node received.
@@ -107,7 +107,7 @@ type VolumeClaimRequest struct {
 type VolumeClaimResponse struct {
 	Volume         *Volume           `msg:",omitempty"`
 	Claim          *VolumeClaim      `msg:",omitempty"`
-	PublishContext map[string]string `msg:",omitempty"`
+	PublishContext map[string]string `msg:",omitempty" secret:"true"`
 	// NodeExpand asks the node to call NodeExpandVolume after publishing.
 	NodeExpand bool `msg:",omitempty"`
 	// Waiting is the reason why the claim is not ready; empty when it is ready.
@@ -122,7 +122,7 @@ type VolumeUnpublishRequest struct {
 	// Use is the use of the claim, see [VolumeClaim].
 	Use        string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
-	NodeSecret string `json:"-" msg:",omitempty"`
+	NodeSecret string `json:"-" msg:",omitempty" secret:"true"`
 	// Error is set while unmounting fails; the claim is kept and records it.
 	Error string `msg:",omitempty"`
 	// NextRetry is the time of the node's next attempt in Unix nanoseconds.
@@ -140,7 +140,7 @@ type VolumeUnpublishRequest struct {
 // intent of the call is still the newest one of its object.
 type VolumeIntentRequest struct {
 	NodeID     string `msg:",omitempty"`
-	NodeSecret string `json:"-" msg:",omitempty"`
+	NodeSecret string `json:"-" msg:",omitempty" secret:"true"`
 	PluginID   string `msg:",omitempty"`
 	// ExternalID is empty for a volume that is being created.
 	ExternalID string `msg:",omitempty"`
@@ -233,7 +233,7 @@ type SnapshotCreateRequest struct {
 type SnapshotDeleteRequest struct {
 	ID       string            `msg:",omitempty"`
 	PluginID string            `msg:",omitempty"`
-	Secrets  map[string]string `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty" secret:"true"`
 	Force    bool              `msg:",omitempty"`
 	WriteRequest
 }
@@ -247,7 +247,7 @@ type SnapshotDeleteResponse struct {
 // SnapshotListRequest lists a provider's snapshots.
 type SnapshotListRequest struct {
 	PluginID string            `msg:",omitempty"`
-	Secrets  map[string]string `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty" secret:"true"`
 	QueryOptions
 }
 

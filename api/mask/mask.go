@@ -1,5 +1,5 @@
-// Package mask hides the values of secrets in texts: replies of storage plugins, and what is recorded, shown
-// or logged of it.
+// Package mask hides secrets. [Redacted] removes the fields with the tag secret from values: this tag is the list of all secret
+// fields. [Masker] hides the values of secrets in texts: replies of storage plugins, and what is recorded, shown or logged of it.
 //
 // A value is hidden in the forms in which programs print it: as it is, without white space around it, line by
 // line, quoted for Go, JSON, HTML or a URL, in base64 (also inside a longer text that was encoded), in hex.

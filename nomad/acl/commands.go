@@ -39,13 +39,13 @@ type AddOneTimeToken struct {
 
 // ExchangeOneTimeToken deletes a one-time token and returns the token that it stands for.
 type ExchangeOneTimeToken struct {
-	Secret string `msg:",omitempty"`
+	Secret string `msg:",omitempty" secret:"true"`
 }
 
 // Expire deletes those of the tokens that expired before a time, and those of the one-time tokens that are expired.
 type Expire struct {
 	AccessorIDs []string  `msg:",omitempty"`
-	OneTime     []string  `msg:",omitempty"`
+	OneTime     []string  `msg:",omitempty" secret:"true"`
 	Before      time.Time `msg:",omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -28,7 +29,7 @@ func (s *Service) Tokens(ctx context.Context, r *api.ACLTokenListRequest) (*api.
 			Walk: tx.ACLTokenSpan, Token: func(t *api.ACLToken) string { return t.AccessorID },
 			Keep: func(t *api.ACLToken) bool { return t.Global || !r.GlobalOnly },
 			View: func(t *api.ACLToken) any { return t.Stub() },
-			Row:  func(t *api.ACLToken) *api.ACLToken { return named(tx, t).Redacted() },
+			Row:  func(t *api.ACLToken) *api.ACLToken { return mask.Redacted(named(tx, t)) },
 		}
 	})
 	return out, err

@@ -8,5 +8,5 @@
 //     size and its nesting were bounded.
 //   - Paging and order of lists are applied here, after the call, and so are filters where rows show all of an object.
 //   - Errors are translated in one place, writeError of package endpoint: plain text, and the code of the fault's class.
-//   - Nothing secret leaves: nodes and volumes go through Redacted.
+//   - Nothing secret leaves: nodes and volumes go through Redacted of api/mask.
 package httpapi

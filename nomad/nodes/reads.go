@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -120,7 +121,7 @@ func (s *Service) List(ctx context.Context, r *api.NodeListRequest) (*api.NodeLi
 			Keep: func(n *api.Node) bool {
 				return r.NodePool == "" || r.NodePool == api.NodePoolAll || r.NodePool == n.NodePool
 			},
-			View: func(n *api.Node) any { return n.Redacted() },
+			View: func(n *api.Node) any { return mask.Redacted(n) },
 			Row:  func(n *api.Node) *api.NodeStub { return stub(n, r) },
 		}
 	})
@@ -165,7 +166,7 @@ func (s *Service) Get(ctx context.Context, r *api.NodeRequest) (*api.NodeGetResp
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.NodeKey(r.NodeID)}, func(tx *state.Txn) error {
 		out.Node = nil
 		if n := tx.Node(r.NodeID); n != nil {
-			out.Node = n.Redacted()
+			out.Node = mask.Redacted(n)
 			out.Node.Events = seenEvents(ctx, tx, n.Events)
 		}
 		return nil

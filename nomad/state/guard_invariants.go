@@ -45,7 +45,7 @@ func (t *Txn) checked(row any) any {
 	want, known := guarded[reflect.ValueOf(row).Pointer()]
 	guardMu.Unlock()
 	if known && sumOf(row) != want {
-		panic(fmt.Sprintf("state: a stored %T was changed without Put: %+v", row, row))
+		panic(fmt.Sprintf("state: a stored %T was changed without Put: %+v", row, redacted(row)))
 	}
 	return row
 }

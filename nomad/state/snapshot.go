@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 )
 
 // A snapshot is
@@ -62,35 +63,13 @@ type dump struct {
 	redact bool
 }
 
-// redacted returns a row without its secrets.
+// redacted returns a row without its secrets. Jobs stay as they were registered: the places of shared jobs are found by pointer.
 func redacted(row any) any {
-	switch r := row.(type) {
-	case *api.Node:
-		return r.Redacted()
-	case *api.Volume:
-		return r.Redacted()
-	case *api.VolumeAttachment:
-		return r.Redacted()
-	case *api.VolumeClaim:
-		c := *r
-		c.MountOptions = r.MountOptions.Redacted()
-		return &c
-	case *api.RootKey:
-		return r.Redacted()
-	case *api.VariableRow:
-		return r.Redacted()
-	case *api.ACLToken:
-		return r.Redacted()
-	case *api.ACLAuthMethod:
-		return r.Redacted()
-	case *api.OneTimeToken:
-		return r.Redacted()
-	case *api.SnapshotIntent:
-		c := *r
-		c.Secrets = nil
-		return &c
+	switch row.(type) {
+	case *api.Job, *api.Allocation, *submission:
+		return row
 	}
-	return row
+	return mask.RedactedValue(row)
 }
 
 func (d *dump) raw(b []byte) {

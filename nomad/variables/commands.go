@@ -24,7 +24,7 @@ type Set struct {
 	// CheckIndex is compared by cas.
 	CheckIndex uint64 `msg:",omitempty"`
 	// LockID is that of the lock which the caller holds; empty for none.
-	LockID string `msg:",omitempty"`
+	LockID string `msg:",omitempty" secret:"true"`
 }
 
 // Delete deletes a variable.
@@ -33,14 +33,14 @@ type Delete struct {
 	Namespace  string         `msg:",omitempty"`
 	Path       string         `msg:",omitempty"`
 	CheckIndex uint64         `msg:",omitempty"`
-	LockID     string         `msg:",omitempty"`
+	LockID     string         `msg:",omitempty" secret:"true"`
 }
 
 // Release removes a lock from a variable.
 type Release struct {
 	Namespace string `msg:",omitempty"`
 	Path      string `msg:",omitempty"`
-	LockID    string `msg:",omitempty"`
+	LockID    string `msg:",omitempty" secret:"true"`
 }
 
 // Reencrypt stores the same items encrypted with another root key.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -71,8 +72,8 @@ func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.VariableL
 		return page.List[*api.VariableRow, *api.VariableMeta]{
 			Walk: tx.VariableSpan, Token: func(v *api.VariableRow) string { return state.PathToken(v.Namespace, v.Path) },
 			Keep: func(v *api.VariableRow) bool { return may(ctx, v.Namespace, v.Path, "list") },
-			View: func(v *api.VariableRow) any { return v.Shown() },
-			Row:  func(v *api.VariableRow) *api.VariableMeta { return v.Shown() },
+			View: func(v *api.VariableRow) any { return mask.Redacted(&v.VariableMeta) },
+			Row:  func(v *api.VariableRow) *api.VariableMeta { return mask.Redacted(&v.VariableMeta) },
 		}
 	})
 	return out, err
@@ -88,7 +89,7 @@ func (s *Service) Get(ctx context.Context, r *api.VariableRequest) (*api.Variabl
 			return access.ErrDenied
 		}
 		if row := tx.Variable(namespace, r.Path); row != nil {
-			out.Meta = row.Shown()
+			out.Meta = mask.Redacted(&row.VariableMeta)
 			out.Items, err = s.open(row)
 		}
 		return err
@@ -125,7 +126,7 @@ func (s *Service) Apply(ctx context.Context, r *api.VariableApplyRequest) (*api.
 		out.Meta = &api.VariableMeta{Namespace: namespace, Path: r.Path}
 		return out, nil
 	}
-	out.Meta = done.row.Shown()
+	out.Meta = mask.Redacted(&done.row.VariableMeta)
 	switch {
 	case r.Op == api.VariableRelease:
 		return out, nil

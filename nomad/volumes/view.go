@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -14,7 +15,7 @@ import (
 // detail is a volume with what follows from claims, plugin and nodes, and without secrets.
 func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 	d := &api.VolumeDetail{
-		Volume: *v.Redacted(), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
+		Volume: *mask.Redacted(v), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
 		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated, SlowestWriteBack: v.Provision.SlowestWriteBack,
 		NodeExpansion: v.Provision.NodeExpansion,
 		ReadAllocs:    map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},

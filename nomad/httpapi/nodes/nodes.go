@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
@@ -52,7 +53,7 @@ func nodeGet(c *endpoint.Call) (any, error) {
 	if out.Node == nil {
 		return nil, endpoint.Missing("node not found")
 	}
-	return nodeView{Node: out.Node.Redacted()}, nil
+	return nodeView{Node: mask.Redacted(out.Node)}, nil
 }
 
 func nodeEvaluate(c *endpoint.Call) (any, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
@@ -71,7 +72,7 @@ func shown(v *api.VolumeDetail) *api.VolumeDetail {
 		return nil
 	}
 	d := *v
-	d.VolumeSpec = *v.VolumeSpec.Redacted()
+	d.VolumeSpec = *mask.Redacted(&v.VolumeSpec)
 	d.ReadAllocs, d.WriteAllocs = onlyIDs(v.ReadAllocs), onlyIDs(v.WriteAllocs)
 	d.Allocations = endpoint.List(v.Allocations)
 	return &d

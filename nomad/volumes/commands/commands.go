@@ -61,7 +61,7 @@ type Deregister struct {
 type BeginDelete struct {
 	Namespace string            `msg:",omitempty"`
 	ID        string            `msg:",omitempty"`
-	Secrets   map[string]string `msg:",omitempty"`
+	Secrets   map[string]string `msg:",omitempty" secret:"true"`
 	Seen      uint64            `msg:",omitempty"`
 }
 
@@ -213,7 +213,7 @@ type SnapshotAnswer struct {
 type GiveUpSnapshot struct {
 	PluginID string            `msg:",omitempty"`
 	Name     string            `msg:",omitempty"`
-	Secrets  map[string]string `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty" secret:"true"`
 	Forget   bool              `msg:",omitempty"`
 	Seen     uint64            `msg:",omitempty"`
 	// Made is the deletion, by the driver's id, and CutAs the name of what was cut.
