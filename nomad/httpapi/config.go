@@ -42,6 +42,9 @@ type Config struct {
 	Datacenter string
 	// AccessControl is set when tokens decide what a caller may do.
 	AccessControl bool
+	// Authenticated is set for the sockets of tasks: every request needs a valid token or workload identity, also without
+	// access control.
+	Authenticated bool
 	// Audit records requests; without sinks it does not.
 	Audit audit.Config
 	// OtherRegions is set when Servers forward to other regions.

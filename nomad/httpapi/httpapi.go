@@ -77,6 +77,9 @@ func New(c Config) http.Handler {
 		}
 		zipped.ServeHTTP(w, r)
 	})
+	if c.Authenticated {
+		all = c.authenticated(all)
+	}
 	if len(c.Audit.Sinks) > 0 {
 		c.Audit.Servers, c.Audit.CPU, c.Audit.Log = c.Servers, c.CPU, c.Log
 		all = audit.New(all, c.Audit)
