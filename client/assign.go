@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -89,15 +90,20 @@ func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.
 }
 
 func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) tasks.Config {
+	var serve func(net.Listener, string)
+	if c.conf.ServeTask != nil {
+		serve = func(l net.Listener, task string) { c.conf.ServeTask(l, a.ID, task) }
+	}
 	return tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
 		Identities: &identities.Signer{
-			Servers: c.conf.Servers, NodeID: c.id, Secret: func() string { return c.secret }, Region: c.conf.Region,
+			Servers: afterRegistration{c.conf.Servers, c.registered}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
-		Mounted: func() error { return c.volumes.Mounted(a.ID) },
-		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
-		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
+		ServeAPI: serve,
+		Mounted:  func() error { return c.volumes.Mounted(a.ID) },
+		Stuck:    func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
+		Changed:  changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -94,6 +95,9 @@ type Config struct {
 	Mock bool
 	// Drivers are task drivers in addition to the built-in ones.
 	Drivers []driver.Driver
+
+	// ServeTask begins to serve the HTTP API on the socket of a task until the listener is closed; nil makes no sockets.
+	ServeTask func(l net.Listener, allocID, task string)
 
 	// DrainOnShutdown, when set, is what [Client.Drain] does.
 	DrainOnShutdown *DrainOnShutdown

@@ -6,9 +6,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// afterRegistration holds claims on volumes back until the servers know this process. They take another boot
-// of the node for the proof that nothing is mounted on it any more: a volume that was claimed and mounted
-// before they hear of the boot would be given away under its mount.
+// afterRegistration delays claims on volumes until the servers know this process. They take another boot of the node for the
+// proof that nothing is mounted on it any more: a volume that was claimed and mounted before they receive the boot would be
+// given away under its mount. It also delays the signing of identities: that of the node may have expired before.
 type afterRegistration struct {
 	wire.Caller
 	registered <-chan struct{}
@@ -16,7 +16,7 @@ type afterRegistration struct {
 
 // Invoke implements [wire.Caller].
 func (a afterRegistration) Invoke(ctx context.Context, method string, req, resp any) error {
-	if method == wire.VolumeClaim.Name {
+	if method == wire.VolumeClaim.Name || method == wire.AllocSignIdentities.Name {
 		select {
 		case <-a.registered:
 		case <-ctx.Done():
