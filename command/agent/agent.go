@@ -45,6 +45,8 @@ type agent struct {
 	node    *client.Client
 	tls     security
 	audit   *auditLog
+	// tasks serves the API on the sockets of tasks.
+	tasks http.Handler
 	// abrupt is set when a signal ended the agent without leaving.
 	abrupt atomic.Bool
 }
@@ -137,8 +139,14 @@ func (a *agent) build() (err error) {
 	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
 	conf := a.clientConfig()
 	conf.RawExec, conf.Mock = drivers.rawExec, drivers.mock
-	a.node, err = client.New(conf)
-	return err
+	conf.ServeTask = a.serveTask
+	if a.node, err = client.New(conf); err != nil {
+		return err
+	}
+	forTasks := a.httpConfig()
+	forTasks.Authenticated, forTasks.Extra = true, nil
+	a.tasks = httpapi.New(forTasks)
+	return nil
 }
 
 // way is how the client half reaches servers: its own agent's server, or those that are configured.
@@ -226,6 +234,18 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	}
 	<-ended
 	return nil
+}
+
+// serveTask serves the API on the socket of a task until the listener is closed, and ends its connections then.
+func (a *agent) serveTask(l net.Listener, allocID, task string) {
+	server := httpapi.Server(a.tasks)
+	server.ErrorLog = complaints{a.log.Named("http")}.logger()
+	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient}
+	l = limits.Guard(server, httpapi.TaskListener(l, allocID, task), false, a.log.Named("http"))
+	go func() {
+		_ = server.Serve(l)
+		_ = server.Close()
+	}()
 }
 
 func (a *agent) httpConfig() httpapi.Config {
