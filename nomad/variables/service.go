@@ -97,6 +97,15 @@ func (s *Service) Get(ctx context.Context, r *api.VariableRequest) (*api.Variabl
 	return out, err
 }
 
+// Items returns the items of a variable as it is now; none when it does not exist. The caller checks the rights.
+func (s *Service) Items(namespace, path string) (map[string]string, error) {
+	row := s.State.Read().Variable(namespace, path)
+	if row == nil {
+		return nil, nil
+	}
+	return s.open(row)
+}
+
 // Apply changes a variable.
 func (s *Service) Apply(ctx context.Context, r *api.VariableApplyRequest) (*api.VariableApplyResponse, error) {
 	namespace, right := cmp.Or(r.Namespace, api.DefaultNamespace), "write"
