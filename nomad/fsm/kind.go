@@ -64,6 +64,7 @@ const (
 	KindRollbackEnd
 	KindAttachmentUndo
 	KindSnapshotGiveUp
+	KindVolumeReseal
 )
 
 // Commands on the cluster.

@@ -262,6 +262,16 @@ var repeated = slices.Concat([]again{
 	}, func(b *bed) {
 		b.edit(func(tx *state.Txn) error { tx.PutRollback(&api.Rollback{At: 2}); return nil })
 	}},
+	{"seal again", func(b *bed) fsm.Command {
+		b.edit(func(tx *state.Txn) error {
+			tx.PutRootKey(&api.RootKey{RootKeyMeta: api.RootKeyMeta{KeyID: "k2"}})
+			return nil
+		})
+		b.register("v", "x", func(s *api.VolumeSpec) { s.Secrets = map[string]string{"key": "sealed.k1.AAAA"} })
+		return &commands.Reseal{Values: map[string]string{"sealed.k1.AAAA": "sealed.k2.AAAA"}}
+	}, func(b *bed) {
+		b.register("v", "x", func(s *api.VolumeSpec) { s.Secrets = map[string]string{"key": "sealed.k2.BBBB"} })
+	}},
 	{"reconcile", func(b *bed) fsm.Command {
 		b.register("v", "x")
 		b.published("a1")

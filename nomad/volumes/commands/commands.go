@@ -3,6 +3,8 @@ package commands
 import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 //go:generate go run -modfile=../../../tools/go.mod ../../../cmd/nomad/codec.go . commands.go
@@ -246,6 +248,11 @@ type EndHold struct {
 	At int64 `msg:",omitempty"`
 }
 
+// Reseal replaces sealed secrets by the same ones under another root key.
+type Reseal struct {
+	Values map[string]string `msg:",omitempty"`
+}
+
 // All registers the commands on volumes.
 func All(r *fsm.Registry) {
 	for _, make := range []func() fsm.Command{
@@ -269,6 +276,7 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
 		func() fsm.Command { return &EndHold{} },
+		func() fsm.Command { return &Reseal{} },
 	} {
 		r.Register(make)
 	}
@@ -294,6 +302,15 @@ func (*ConfirmDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteConfirm }
 
 // Kind implements [fsm.Command].
 func (*WriteOff) Kind() fsm.Kind { return fsm.KindVolumeWriteOff }
+
+// Kind implements [fsm.Command].
+func (*Reseal) Kind() fsm.Kind { return fsm.KindVolumeReseal }
+
+// Apply replaces the values wherever they are.
+func (c *Reseal) Apply(tx *state.Txn) (any, error) {
+	secrets.Replace(tx, c.Values)
+	return nil, nil
+}
 
 // Kind implements [fsm.Command].
 func (*EndHold) Kind() fsm.Kind { return fsm.KindRollbackEnd }

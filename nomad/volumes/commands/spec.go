@@ -59,7 +59,7 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 		next.RequestedCapacityMin, next.RequestedCapacityMax = low, high
 	}
 	if len(spec.Secrets) > 0 {
-		next.Secrets = spec.Secrets
+		next.Secrets, next.SecretsFrom = spec.Secrets, spec.SecretsFrom
 	}
 	if len(spec.Context) > 0 {
 		next.Context = spec.Context
