@@ -42,6 +42,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // Server is one server.
@@ -201,9 +202,16 @@ func (s *Server) services() {
 		State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers, Kinds: s.conf.Schedulers, Leader: s.rpc,
 		Rejections: s.conf.Rejections, Ineligible: s.ineligible,
 	})
-	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
+	s.keyring = keyring.New(keyring.Config{
+		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
+		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer, Voters: s.raft.Voters,
+		Limits: s.conf.Keyring,
+	})
+	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
+	volumeSecrets := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})
+	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Secrets: volumeSecrets, Limits: s.conf.Volumes})
 	volumeService := volumes.New(volumes.Config{
-		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Drivers: volumeReconciler, Outcomes: volumeReconciler,
+		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Secrets: volumeSecrets, Drivers: volumeReconciler, Outcomes: volumeReconciler,
 		Patience: s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
 	})
 	gcService := gc.New(gc.Config{
@@ -229,12 +237,6 @@ func (s *Server) services() {
 		Peer: s.rpc.Peer, Address: s.advertise, Begin: s.conf.Begin,
 	})
 	deploymentService := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
-	s.keyring = keyring.New(keyring.Config{
-		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
-		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer, Voters: s.raft.Voters,
-		Limits: s.conf.Keyring,
-	})
-	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
 	global := &regions.Regions{
 		Log: log.Named("regions"), State: s.state, Raft: s.raft, Servers: s.rpc, Region: s.conf.Region, ReplicationToken: s.conf.ReplicationToken,
 	}
@@ -281,6 +283,7 @@ func (s *Server) services() {
 		{"expired tokens", aclService.Run},
 		{"locks of variables", variableService.Run},
 		{"keys of variables", variableService.Rotate},
+		{"keys of volume secrets", volumeService.Reseal},
 		{"access of other regions", global.Replicate},
 	}
 	s.loops = append(s.loops, s.nextLoops()...)

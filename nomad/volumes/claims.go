@@ -67,7 +67,11 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 	if v == nil {
 		return nil, commands.Missing(ns, r.VolumeID)
 	}
-	out := &api.VolumeClaimResponse{Volume: v, Claim: c, WriteMeta: api.WriteMeta{Index: c.ModifyIndex}}
+	given, err := s.opened(v)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.VolumeClaimResponse{Volume: given, Claim: c, WriteMeta: api.WriteMeta{Index: c.ModifyIndex}}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
 		out.PublishContext = a.PublishContext
 	}
@@ -117,7 +121,7 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	ns := namespaceOf(r.Namespace)
 	// A restarted node does not know which secrets its drivers quote.
 	report := *r
-	report.Error = mask.Text(r.Error, append(s.volumeSecrets(ns, r.VolumeID), s.claimSecrets(holdOf(r))...)...)
+	report.Error = mask.Text(r.Error, s.secrets.Plain(append(s.volumeSecrets(ns, r.VolumeID), s.claimSecrets(holdOf(r))...)...)...)
 	return s.reported(ctx, ns, &report)
 }
 

@@ -42,7 +42,11 @@ func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.
 	if err := deletable(tx, ns, r.VolumeID); err != nil {
 		return nil, err
 	}
-	res, err := s.raft.Propose(ctx, &commands.BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: r.Secrets, Seen: tx.Index()})
+	sealed, err := s.secrets.Seal(ctx, r.Secrets, tx.Volume(ns, r.VolumeID).Provision.IntentSecrets)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.raft.Propose(ctx, &commands.BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: sealed, Seen: tx.Index()})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // Config is what the service needs.
@@ -21,6 +22,8 @@ type Config struct {
 	Raft  fsm.Leader
 	// Drivers asks the controllers and nodes of plugins.
 	Drivers Drivers
+	// Secrets seals the secrets of requests, and opens those of volumes for the drivers.
+	Secrets *secrets.Box
 	// Outcomes knows what drivers answered to intents.
 	Outcomes Outcomes
 	// Patience is how long a caller waits for another try after the first one failed; 0 means 10 s.
@@ -64,6 +67,7 @@ type Service struct {
 	state       *state.Store
 	raft        fsm.Leader
 	drivers     Drivers
+	secrets     *secrets.Box
 	outcomes    Outcomes
 	patience    time.Duration
 	limitExpiry time.Duration
@@ -81,7 +85,7 @@ func New(c Config) *Service {
 		c.Now = time.Now
 	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes,
+		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes, secrets: c.Secrets,
 		patience: cmp.Or(c.Patience, patience), limitExpiry: cmp.Or(c.LimitExpiry, ledger.LimitExpiry), now: c.Now,
 	}
 }

@@ -62,9 +62,13 @@ func (s *Service) snapshot(ctx context.Context, ns string, snap *api.Snapshot) (
 	if name == "" {
 		name = "snapshot-" + uuid.NewString()
 	}
+	sealed, err := s.secrets.Seal(ctx, snap.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of volume %q: %w", v.ID, err)
+	}
 	made, err := s.intend(ctx, &api.SnapshotIntent{
 		PluginID: v.PluginID, Name: name, Namespace: v.Namespace, VolumeID: v.ID, ExternalID: v.RemoteID(),
-		Parameters: snap.Parameters, Secrets: snap.Secrets,
+		Parameters: snap.Parameters, Secrets: sealed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of volume %q: %w", v.ID, err)
@@ -97,18 +101,23 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 		return nil, err
 	}
 	tx := s.state.Read()
-	giveUp := &commands.GiveUpSnapshot{PluginID: r.PluginID, Name: r.ID, Secrets: r.Secrets, Seen: tx.Index()}
+	giveUp := &commands.GiveUpSnapshot{PluginID: r.PluginID, Name: r.ID, Seen: tx.Index()}
 	if r.Force {
-		giveUp.Forget, giveUp.Secrets = true, nil
+		giveUp.Forget = true
 		return s.forgetSnapshot(ctx, giveUp)
 	}
+	sealed, err := s.secrets.Seal(ctx, r.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
+	}
+	giveUp.Secrets = sealed
 	if i := tx.SnapshotIntent(r.PluginID, r.ID, false); i != nil && i.SnapshotID == "" {
 		return s.giveUpSnapshot(ctx, giveUp)
 	}
 	if err := s.ableTo(r.PluginID, pluginview.CreateSnapshots); err != nil {
 		return nil, err
 	}
-	if _, err := s.intend(ctx, &api.SnapshotIntent{PluginID: r.PluginID, Name: r.ID, Delete: true, Secrets: r.Secrets}); err != nil {
+	if _, err := s.intend(ctx, &api.SnapshotIntent{PluginID: r.PluginID, Name: r.ID, Delete: true, Secrets: sealed}); err != nil {
 		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
 	}
 	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil

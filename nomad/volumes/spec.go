@@ -58,6 +58,12 @@ func validate(v *api.VolumeSpec) error {
 	if v.RequestedCapacityMax > 0 && v.RequestedCapacityMin > v.RequestedCapacityMax {
 		wrong("capacity_min (%d bytes) is larger than capacity_max (%d bytes)", v.RequestedCapacityMin, v.RequestedCapacityMax)
 	}
+	if v.SecretsFrom != "" && len(v.Secrets) > 0 {
+		wrong("secrets and secrets_from exclude each other: keep one of them")
+	}
+	if _, empty := v.Secrets[""]; empty {
+		wrong("a key of secrets is empty: name it")
+	}
 	errs = append(append(errs, ownerErrors(v)...), lossErrors(v)...)
 	errs = append(errs, sizeErrors(v)...)
 	return errors.Join(errs...)
@@ -88,7 +94,7 @@ func topologyErrors(kind string, list []*api.Topology) (errs []error) {
 // sizeErrors checks what drivers must not be sent.
 func sizeErrors(v *api.VolumeSpec) (errs []error) {
 	return tooLarge(
-		map[string]string{"name": v.Name, "external_id": v.ExternalID, "clone_id": v.CloneID, "snapshot_id": v.SnapshotID},
+		map[string]string{"name": v.Name, "secrets_from": v.SecretsFrom, "external_id": v.ExternalID, "clone_id": v.CloneID, "snapshot_id": v.SnapshotID},
 		map[string]map[string]string{"secrets": v.Secrets, "parameters": v.Parameters, "context": v.Context})
 }
 

@@ -56,7 +56,11 @@ func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.Volu
 	if err != nil {
 		return "", err
 	}
-	out, err := s.drivers.Validate(ctx, validation(driver, old, spec))
+	req := validation(driver, old, spec)
+	if req.Secrets, err = s.secrets.Open(fmt.Sprintf("volume %q", spec.ID), req.Secrets); err != nil {
+		return "", err
+	}
+	out, err := s.drivers.Validate(ctx, req)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("validate volume %q: %w", spec.ID, err)

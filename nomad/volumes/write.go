@@ -23,6 +23,9 @@ func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*
 	if err := s.mayCopy(ctx, specs); err != nil {
 		return nil, err
 	}
+	if err := s.sealSpecs(ctx, specs); err != nil {
+		return nil, err
+	}
 	index, err := s.register(ctx, specs...)
 	if err != nil {
 		return nil, err
@@ -45,6 +48,9 @@ func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.
 		return nil, err
 	}
 	if err := s.mayCopy(ctx, specs); err != nil {
+		return nil, err
+	}
+	if err := s.sealSpecs(ctx, specs); err != nil {
 		return nil, err
 	}
 	var index uint64

@@ -128,7 +128,8 @@ func TestRegisterWithoutSecretsKeepsThem(t *testing.T) {
 	v.Secrets = map[string]string{"key": "s"}
 	r.Register(v)
 	r.Register(volumestest.Spec("v"))
-	if r.State.Read().Volume("default", "v").Secrets["key"] != "s" {
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	if r.MustClaim("v", "a1", "n1").Volume.Secrets["key"] != "s" {
 		t.Fatal("the secrets are gone")
 	}
 	if d := r.Get("v"); d.Secrets != nil {

@@ -23,7 +23,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
+	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
+
+// box seals the secrets of volumes on all servers.
+var box = secrets.New(secrets.Config{Keys: volumestest.NewKeyring("k1")})
 
 // Times of the played cluster.
 const (
@@ -98,14 +103,14 @@ func (w *World) restart(s *server) {
 		limits.TurnAfter, limits.SlowAfter, limits.AttachTimeout = time.Hour, time.Hour, time.Hour
 	}
 	s.reconciler = reconciler.New(reconciler.Config{
-		State: store, Raft: s, Nodes: s, Now: s.now,
+		Secrets: box, State: store, Raft: s, Nodes: s, Now: s.now,
 		Chance: func(what string, below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" "+what), below) },
 		Begin: func(ctx context.Context, what string) {
 			w.sleep(ctx, w.some(w.dice.roll(s.id+" begins "+what), time.Millisecond))
 		},
 		Limits: limits,
 	})
-	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
+	s.volumes = volumes.New(volumes.Config{Secrets: box, State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
 		Log: quiet, State: store, Raft: s, Voters: s.voters,
 		Jitter:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },

@@ -77,7 +77,8 @@ func (w *World) register(v *api.VolumeSpec, secrets map[string]string) {
 func (w *World) amend() {
 	tx := w.truth().Read()
 	for _, v := range w.existing() {
-		if row := tx.Volume(home(v.ID), v.ID); row == nil || !maps.Equal(row.Secrets, w.credentials(v.ExternalID)) {
+		row := tx.Volume(home(v.ID), v.ID)
+		if row == nil || !slices.ContainsFunc(box.Plain(row.Secrets), func(s map[string]string) bool { return maps.Equal(s, w.credentials(v.ExternalID)) }) {
 			w.register(v, w.credentials(v.ExternalID))
 		}
 	}

@@ -73,9 +73,7 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 		return r.record(ctx, result)
 	}
 	var out *api.ControllerPublishResponse
-	var with map[string]string
-	err = withSecrets(ledger.Secrets(tx, a), func(secrets map[string]string) (err error) {
-		with = secrets
+	with, err := r.withSecrets(external(a.PluginID, a.ExternalID), ledger.Secrets(tx, a), func(secrets map[string]string) (err error) {
 		out, err = call(ctx, r, wire.ControllerPublish, r.attachment("attach", a, r.limits.Attaching), &api.ControllerPublishRequest{
 			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: a.Provider},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, AccessMode: a.AccessMode,
@@ -153,7 +151,7 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 	if a.State == api.AttachmentWrittenOff {
 		how.limit = min(how.limit, beside)
 	}
-	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
+	_, err := r.withSecrets(external(a.PluginID, a.ExternalID), ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
 		_, err := call(ctx, r, wire.ControllerUnpublish, how, &api.ControllerUnpublishRequest{
 			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: a.Provider},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,

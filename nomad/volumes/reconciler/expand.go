@@ -72,7 +72,7 @@ func (r *Reconciler) expandEnded(ctx context.Context, v *api.Volume, f failure, 
 	end.Answer.Final = true
 	if a.Uncertain {
 		tx, least := r.state.Read(), max(v.RequestedCapacityMin, v.Provision.CapacityBytes)
-		known, err := r.verifyVolume(ctx, v, v.RemoteID(), secretsOf(tx, v.PluginID, v.RemoteID())[0])
+		known, err := r.verifyVolume(ctx, v, v.RemoteID(), secretsOf(tx, v.PluginID, v.RemoteID()))
 		switch {
 		case err != nil || known.CapacityBytes <= 0:
 			f.err = fmt.Errorf("%w (an earlier call, whose reply was lost, may have grown the volume to %d bytes; the plugin does not report its size)", f.err, least)
@@ -112,7 +112,7 @@ func (r *Reconciler) expand(ctx context.Context, v *api.Volume, as *api.VolumeCa
 		return nil, &ourRefusal{err}
 	}
 	least := max(v.RequestedCapacityMin, v.Provision.CapacityBytes)
-	err = withSecrets(secretsOf(tx, v.PluginID, v.RemoteID()), func(secrets map[string]string) (err error) {
+	_, err = r.withSecrets(named(v), secretsOf(tx, v.PluginID, v.RemoteID()), func(secrets map[string]string) (err error) {
 		out, err = call(ctx, r, wire.ControllerExpand, r.making(v.PluginID, v.RemoteID(), pluginview.Expand, t), &api.ControllerExpandRequest{
 			ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent, Provider: v.Provision.Provider},
 			ExternalID:     v.RemoteID(), CapacityMinBytes: least, CapacityMaxBytes: v.RequestedCapacityMax,
@@ -159,7 +159,7 @@ func (r *Reconciler) nodeExpandOperation(v *api.Volume, node string, seen uint64
 	return operation{
 		name: fmt.Sprintf("expand %s/%s on node %s to %d", v.Namespace, v.ID, node, v.Provision.CapacityBytes),
 		do: func(ctx context.Context, _ try) error {
-			err := withSecrets(secretsOf(r.state.Read(), v.PluginID, v.RemoteID()), func(secrets map[string]string) error {
+			_, err := r.withSecrets(named(v), secretsOf(r.state.Read(), v.PluginID, v.RemoteID()), func(secrets map[string]string) error {
 				_, err := callNode(ctx, r, wire.NodeVolumeExpand, flight{node: node}, r.limits.AttachTimeout, &api.NodeVolumeExpandRequest{
 					Namespace: v.Namespace, VolumeID: v.ID, ExternalID: v.RemoteID(), PluginID: v.PluginID,
 					CapacityBytes: v.Provision.CapacityBytes, Secrets: secrets,

@@ -108,7 +108,7 @@ func creationSecrets(v *api.Volume) []map[string]string {
 
 func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api.ControllerCreateResponse, err error) {
 	wanted := creation(v)
-	err = withSecrets(creationSecrets(v), func(secrets map[string]string) (err error) {
+	_, err = r.withSecrets(named(v), creationSecrets(v), func(secrets map[string]string) (err error) {
 		req := commands.CreateRequest(wanted)
 		req.Secrets, req.Provider = secrets, v.Provision.Provider
 		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, wanted.Name, pluginview.CreateDelete, t), req)
@@ -184,7 +184,7 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 	}
 	made, known, err := creation(v), &api.ControllerVerifyResponse{}, error(nil)
 	if f.call == nil || !f.call.Taken() {
-		known, err = r.verifyVolume(ctx, made, made.Name, creationSecrets(v)[0])
+		known, err = r.verifyVolume(ctx, made, made.Name, creationSecrets(v))
 	}
 	switch {
 	case err != nil:
@@ -210,13 +210,19 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 }
 
 // verifyVolume asks what the provider knows of a volume by an id.
-func (r *Reconciler) verifyVolume(ctx context.Context, v *api.Volume, id string, secrets map[string]string) (*api.ControllerVerifyResponse, error) {
-	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
-		ControllerCall: api.ControllerCall{PluginID: v.PluginID, Provider: v.Provision.Provider}, ExternalID: id,
-		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Secrets: secrets, Context: v.DriverContext(),
+func (r *Reconciler) verifyVolume(ctx context.Context, v *api.Volume, id string, sets []map[string]string) (known *api.ControllerVerifyResponse, err error) {
+	_, err = r.withSecrets(named(v), sets, func(secrets map[string]string) (err error) {
+		known, err = r.verify(ctx, &api.ControllerVerifyRequest{
+			ControllerCall: api.ControllerCall{PluginID: v.PluginID, Provider: v.Provision.Provider}, ExternalID: id,
+			Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Secrets: secrets, Context: v.DriverContext(),
+		})
+		return err
 	})
-	return known, hidden(err, []map[string]string{secrets})
+	return known, err
 }
+
+// named names the secrets of a volume.
+func named(v *api.Volume) string { return fmt.Sprintf("volume %q", v.ID) }
 
 // deleteOperation deletes the volume of a row, or what an earlier creation made of it. The intent is renewed before
 // each call, see [commands.ConfirmDelete].
@@ -230,7 +236,7 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 			if err := r.confirmDelete(ctx, v); err != nil {
 				return err
 			}
-			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
+			_, err := r.withSecrets(named(v), r.deletionSecrets(doomed), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
 					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent, Provider: doomed.Provision.Provider},
 					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
@@ -289,6 +295,6 @@ func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f 
 
 // unknown reports that the provider denies to have the volume.
 func (r *Reconciler) unknown(ctx context.Context, v *api.Volume) bool {
-	known, err := r.verifyVolume(ctx, v, v.RemoteID(), r.deletionSecrets(v)[0])
+	known, err := r.verifyVolume(ctx, v, v.RemoteID(), r.deletionSecrets(v))
 	return err == nil && known.Exists == api.KnownNo
 }

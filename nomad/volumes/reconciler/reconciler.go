@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // Config is what the reconciler needs.
@@ -20,8 +21,10 @@ type Config struct {
 	State *state.Store
 	Raft  fsm.Proposer
 	// Nodes reaches client agents, which host the controllers.
-	Nodes  rpc.NodeCaller
-	Limits Limits
+	Nodes rpc.NodeCaller
+	// Secrets opens the secrets of volumes for the drivers.
+	Secrets *secrets.Box
+	Limits  Limits
 	// Now is the clock; nil means the real one.
 	Now func() time.Time
 	// Chance returns a random duration below the given one, for what is named; nil means chance itself.
@@ -38,6 +41,7 @@ type Reconciler struct {
 	state    *state.Store
 	raft     fsm.Proposer
 	nodes    rpc.NodeCaller
+	secrets  *secrets.Box
 	limits   Limits
 	now      func() time.Time
 	chance   func(string, time.Duration) time.Duration
@@ -74,7 +78,7 @@ func New(c Config) *Reconciler {
 	}
 	limits := c.Limits.orDefault()
 	return &Reconciler{
-		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: limits,
+		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, secrets: c.Secrets, limits: limits,
 		now: c.Now, chance: c.Chance, begin: c.Begin,
 		places: newPlaces(), flights: newFlights(), troubled: newTroubled(2 * limits.RetryMax), refusals: map[request]error{}, outcomes: map[request]outcome{},
 	}

@@ -97,7 +97,7 @@ func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim, force bool
 		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use, Force: force,
 	})
 	if err != nil { // a restarted node does not know which secrets its drivers quote
-		err = hidden(err, secretsOf(r.state.Read(), c.PluginID, c.ExternalID))
+		err = hidden(err, r.secrets.Plain(secretsOf(r.state.Read(), c.PluginID, c.ExternalID)...))
 		return fmt.Errorf("unmount on node %s: %w", c.NodeID, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -31,21 +32,33 @@ func distinct(sets []map[string]string) []map[string]string {
 	return kept
 }
 
-// withSecrets makes a call with the first set, and with the others while the plugin refuses the secrets. Its
-// error has none of their values.
-func withSecrets(sets []map[string]string, call func(map[string]string) error) error {
+// withSecrets makes a call with the first set, and with the others while the plugin refuses the secrets or they cannot be
+// read. It returns the set of the last call as it is stored. Its error has none of their values. Of names what the
+// secrets are for.
+func (r *Reconciler) withSecrets(of string, sets []map[string]string, call func(map[string]string) error) (with map[string]string, err error) {
+	var plain []map[string]string
 	var refused error
-	for _, s := range sets {
-		err := call(s)
-		if err == nil || !failed(err).credentials() {
-			return hidden(err, sets)
+	for _, set := range sets {
+		opened, err := r.secrets.Open(of, set)
+		if err == nil {
+			with, plain = set, append(plain, opened)
+			if err = call(opened); err == nil {
+				return with, nil
+			}
+			if !failed(err).credentials() {
+				refused = err
+				break
+			}
 		}
 		if refused == nil {
 			refused = err
 		}
 	}
-	return hidden(refused, sets)
+	return with, hidden(refused, append(plain, r.secrets.Plain(sets...)...))
 }
+
+// external names the secrets of an external volume.
+func external(plugin, id string) string { return fmt.Sprintf("volume %q of plugin %q", id, plugin) }
 
 // hide replaces the values of secrets in a text, in all the forms in which a plugin may print them.
 func hide(text string, sets []map[string]string) string { return mask.Text(text, sets...) }

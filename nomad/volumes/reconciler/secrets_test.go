@@ -157,25 +157,3 @@ func TestSecretsAreInNoError(t *testing.T) {
 		t.Errorf("the log has the secret: %s", log.String())
 	}
 }
-
-// Attachments and intents refer to the secrets of their volume.
-func TestSecretsAreInTheVolumeOnly(t *testing.T) {
-	t.Parallel()
-	const secret = "hunter2-secret"
-	r := newRig(t)
-	n := r.Node("n1")
-	n.Says("Controller.Snapshot", codes.Unavailable, "later")
-	r.Register(keyed("v", secret))
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	r.MustClaim("v", "a1", "n1")
-	if _, err := r.Snapshot("s"); err == nil || r.Intents() != 1 {
-		t.Fatalf("snapshot: %v", err)
-	}
-	var dump bytes.Buffer
-	if err := r.State.Read().Dump(&dump); err != nil {
-		t.Fatal(err)
-	}
-	if count := strings.Count(dump.String(), secret); count != 1 {
-		t.Errorf("the secret is stored %d times", count)
-	}
-}

@@ -181,7 +181,7 @@ func cutFor(i *api.SnapshotIntent, made *api.Snapshot) bool {
 
 func (r *Reconciler) snapshot(ctx context.Context, i *api.SnapshotIntent, t try) (*api.Snapshot, error) {
 	var out *api.ControllerSnapshotResponse
-	err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) (err error) {
+	_, err := r.withSecrets(external(i.PluginID, i.ExternalID), r.snapshotSecrets(i), func(secrets map[string]string) (err error) {
 		out, err = call(ctx, r, wire.ControllerSnapshot, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotRequest{
 			ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.Fence(), Provider: i.Provider},
 			ExternalID:     i.ExternalID, Name: i.Name, Parameters: i.Parameters, Secrets: secrets,
@@ -263,7 +263,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			if err := ledger.NotCopied(r.state.Read(), i.PluginID, "snapshot", i.Name, func(s *api.VolumeSpec) string { return s.SnapshotID }); err != nil {
 				return fault.New(fault.Unavailable, "%w", err)
 			}
-			err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) error {
+			_, err := r.withSecrets(fmt.Sprintf("snapshot %q of plugin %q", i.Name, i.PluginID), r.snapshotSecrets(i), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerSnapshotDelete, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotDeleteRequest{
 					ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.Fence(), Provider: i.Provider}, ID: i.Name, Secrets: secrets,
 				})

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // T is what the bed needs of a test.
@@ -42,8 +43,13 @@ type Rig struct {
 	Nodes      *Nodes
 	// Proposing is called before the reconciler proposes a command; nil does nothing.
 	Proposing func(fsm.Command)
+	// Keyring seals the secrets of volumes, and Variables are the items of variables by "<namespace>/<path>".
+	Keyring   *Keyring
+	Variables sync.Map
 	looking   atomic.Pointer[func(string)]
 	limits    reconciler.Limits
+	box       *secrets.Box
+	log       hclog.Logger
 	stop      context.CancelFunc
 	ended     chan error
 
@@ -71,7 +77,7 @@ func New(t T, change ...func(*reconciler.Limits)) *Rig {
 	}
 	registry := fsm.NewRegistry(commands.All)
 	registry.Register(func() fsm.Command { return &edit{} })
-	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}}
+	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}, Keyring: NewKeyring("k1")}
 	r.Build(hclog.NewNullLogger(), limits)
 	r.Start()
 	t.Cleanup(r.Halt)
@@ -88,12 +94,18 @@ func (r *Rig) Log(w io.Writer) {
 // Build makes a new service and a new reconciler.
 func (r *Rig) Build(log hclog.Logger, limits reconciler.Limits) {
 	r.limits = limits
+	r.box, r.log = r.newBox(), log
 	r.Reconciler = reconciler.New(reconciler.Config{
-		Log: log, State: r.State, Raft: proposer{r}, Nodes: r.Nodes, Limits: limits, Now: r.now, Begin: r.begin,
+		Secrets: r.box, Log: log, State: r.State, Raft: proposer{r}, Nodes: r.Nodes, Limits: limits, Now: r.now, Begin: r.begin,
 	})
-	r.Service = volumes.New(volumes.Config{
-		Log: log, State: r.State, Raft: r.Raft, Drivers: r.Reconciler, Outcomes: r.Reconciler,
-		Patience: limits.Patience, LimitExpiry: limits.LimitExpiry,
+	r.Service = r.ServiceOver(r.Raft)
+}
+
+// ServiceOver makes a service that writes to another log.
+func (r *Rig) ServiceOver(log fsm.Leader) *volumes.Service {
+	return volumes.New(volumes.Config{
+		Secrets: r.box, Log: r.log, State: r.State, Raft: log, Drivers: r.Reconciler, Outcomes: r.Reconciler,
+		Patience: r.limits.Patience, LimitExpiry: r.limits.LimitExpiry,
 	})
 }
 
