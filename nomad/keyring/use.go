@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // late is how long after a rotation a server that has not applied it yet may sign with the former key.
@@ -20,6 +21,7 @@ func uses(tx *state.Txn, k *api.RootKey) (used []string) {
 		}
 	}
 	count(variablesOf(tx, k.KeyID), "variables are encrypted with it")
+	count(secrets.Used(tx, k.KeyID), "secrets of volumes are encrypted with it")
 	if k.State == api.RootKeyPrepublished {
 		return used
 	}
@@ -50,7 +52,7 @@ func variablesOf(tx *state.Txn, id string) (n int) {
 // shown is the metadata of a key as users see it: a former key that data is still encrypted with is being replaced.
 func shown(tx *state.Txn, k *api.RootKey) *api.RootKeyMeta {
 	meta := k.RootKeyMeta
-	if meta.State == api.RootKeyInactive && variablesOf(tx, k.KeyID) > 0 {
+	if meta.State == api.RootKeyInactive && variablesOf(tx, k.KeyID)+secrets.Used(tx, k.KeyID) > 0 {
 		meta.State = api.RootKeyRekeying
 	}
 	return &meta
