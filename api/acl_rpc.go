@@ -196,6 +196,8 @@ type ACLOIDCCompleteAuthRequest struct {
 
 // ACLCheckRequest asks whether the caller's token permits a right. Agents ask it for what they answer themselves.
 type ACLCheckRequest struct {
+	// Right is what is asked for. A zero right asks only that the caller has a valid token or a workload identity; that is
+	// checked without access control too, and a caller without either is refused.
 	Right Right
 	// Name is the namespace, node pool or host volume; empty for rights on single objects.
 	Name string `msg:",omitempty"`

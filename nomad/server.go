@@ -193,7 +193,7 @@ func (s *Server) services() {
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
 		Servers: s.serversHere, Voters: s.raft.Voters,
 	})
-	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify})
+	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify, Identities: s.identity})
 	s.rpc = rpc.New(rpc.Config{
 		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify, Gate: gate,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,

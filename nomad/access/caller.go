@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/acl/policy"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
 // ErrDenied is the refusal of all that a token does not permit.
@@ -22,6 +23,8 @@ type Caller struct {
 	Rights *policy.Rights
 	// NodeID is set when the caller is a node that authenticated with its secret.
 	NodeID string
+	// Identity is set when the caller is a workload that authenticated with its signed identity. Its Token is stored nowhere.
+	Identity *identity.Claims
 }
 
 // Anonymous reports whether the caller has no token.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/acl/policy"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -20,6 +22,8 @@ type Config struct {
 	Enabled bool
 	// VerifyNode checks the secret of a node.
 	VerifyNode func(ctx context.Context, nodeID, secret string) error
+	// Identities verifies the identities of workloads; nil refuses them.
+	Identities *identity.Service
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -28,6 +32,8 @@ type Config struct {
 type Gate struct {
 	Config
 	cache cache
+	// workloads are the callers of identities.
+	workloads cache
 }
 
 // New makes a gate.
@@ -35,7 +41,10 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c}
+	return &Gate{
+		Config: c, cache: cache{tables: Tables},
+		workloads: cache{tables: append(slices.Clone(Tables), state.TableKey(state.TableRootKeys))},
+	}
 }
 
 // Admit returns the context for serving a request, or why it is refused.
@@ -73,7 +82,7 @@ func (g *Gate) judge(ctx context.Context, needs wire.Needs, req any) (*Caller, e
 	case wire.Judged:
 		ok = true
 	case wire.AnyToken:
-		ok = !caller.Anonymous() && caller.NodeID == ""
+		ok = !caller.Anonymous() && caller.NodeID == "" && caller.Identity == nil
 	case wire.Management:
 		ok = caller.Rights.IsManagement()
 	case wire.Holder:
@@ -152,6 +161,9 @@ func (c *Caller) inAll(r api.Right, req any) bool {
 func (g *Gate) Caller(secret string) (*Caller, error) {
 	if secret == "" {
 		return g.anonymous(), nil
+	}
+	if identity.IsToken(secret) {
+		return g.workload(secret)
 	}
 	c := g.cache.get(g.State, secret, func(tx *state.Txn) *Caller { return find(tx, secret, g.cache.parse) })
 	if c == nil || c.Token.Expired(g.Now()) {

@@ -16,8 +16,12 @@ func (g *Gate) Handlers() []wire.Handler {
 	return []wire.Handler{wire.ACLCheck.Handle(g.check), wire.ACLExplain.Handle(g.explain)}
 }
 
-// check reports whether the caller has a right. Agents ask it for what they answer themselves.
+// check reports whether the caller has a right. Agents call it for the requests that they serve themselves. Without a right
+// it reports whose token the caller has.
 func (g *Gate) check(ctx context.Context, r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
+	if r.Right.On == "" {
+		return g.authenticate(r)
+	}
 	c := Of(ctx)
 	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID}
 	out.Index = max(g.State.Touched(Tables...), 1)
@@ -30,6 +34,17 @@ func (g *Gate) check(ctx context.Context, r *api.ACLCheckRequest) (*api.ACLCheck
 	if !c.Rights.Allows(r.Right, r.Name) {
 		return nil, ErrDenied
 	}
+	return out, nil
+}
+
+// authenticate finds the caller of a request that must have a token. Without access control only workloads have one.
+func (g *Gate) authenticate(r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
+	c, err := g.Caller(r.AuthToken)
+	if err != nil || c.Anonymous() {
+		return nil, ErrDenied
+	}
+	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID}
+	out.Index = max(g.State.Touched(Tables...), 1)
 	return out, nil
 }
 

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -19,8 +20,9 @@ var Tables = []state.Key{
 // callersMax bounds the callers that a cache keeps.
 const callersMax = 10_000
 
-// cache keeps callers until a row of the access tables changes.
+// cache keeps callers until a row of its tables changes.
 type cache struct {
+	tables  []state.Key
 	mu      sync.Mutex
 	index   uint64
 	line    uint64
@@ -55,7 +57,7 @@ func (c *cache) parse(row *api.ACLPolicy) *policy.Policy {
 
 // get returns the caller of a secret. Secrets without a caller are not kept, so that guesses cost no memory.
 func (c *cache) get(s *state.Store, secret string, find func(*state.Txn) *Caller) *Caller {
-	index := s.Touched(Tables...)
+	index := s.Touched(c.tables...)
 	tx := s.Read()
 	line := tx.Line()
 	c.mu.Lock()
@@ -83,30 +85,35 @@ func callerOf(tx *state.Txn, t *api.ACLToken, parse func(*api.ACLPolicy) *policy
 	if t.Type == api.ACLManagementToken {
 		return &Caller{Token: t, Rights: policy.Everything()}
 	}
+	return &Caller{Token: t, Rights: compile(tx, policiesOf(tx, t), parse)}
+}
+
+// policiesOf lists the policies of a token and of its roles.
+func policiesOf(tx *state.Txn, t *api.ACLToken) []string {
+	names := slices.Clone(t.Policies)
+	for _, link := range t.Roles {
+		if role := tx.ACLRole(link.ID); role != nil {
+			for _, p := range role.Policies {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+// compile merges policies. Those that do not exist permit nothing.
+func compile(tx *state.Txn, names []string, parse func(*api.ACLPolicy) *policy.Policy) *policy.Rights {
 	var named []policy.Named
 	seen := map[string]bool{}
-	add := func(name string) {
-		if seen[name] {
-			return
+	for _, name := range names {
+		row := tx.ACLPolicy(name)
+		if row == nil || seen[name] {
+			continue
 		}
 		seen[name] = true
-		row := tx.ACLPolicy(name)
-		if row == nil {
-			return
-		}
 		if p := parse(row); p != nil {
 			named = append(named, policy.Named{Name: name, Policy: p})
 		}
 	}
-	for _, name := range t.Policies {
-		add(name)
-	}
-	for _, link := range t.Roles {
-		if role := tx.ACLRole(link.ID); role != nil {
-			for _, p := range role.Policies {
-				add(p.Name)
-			}
-		}
-	}
-	return &Caller{Token: t, Rights: policy.Compile(named...)}
+	return policy.Compile(named...)
 }

@@ -50,8 +50,11 @@ func named(tx *state.Txn, t *api.ACLToken) *api.ACLToken {
 	return &c
 }
 
-// WhoAmI reads the token of the caller.
+// WhoAmI reads the token of the caller. That of a workload is made from its identity and has no CreateIndex.
 func (s *Service) WhoAmI(ctx context.Context, q *api.QueryOptions) (*api.ACLTokenResponse, error) {
+	if c := access.Of(ctx); c.Identity != nil {
+		return &api.ACLTokenResponse{Token: c.Token, QueryMeta: api.QueryMeta{Index: max(s.State.Touched(access.Tables...), 1)}}, nil
+	}
 	return s.token(ctx, q, access.Of(ctx).Token.AccessorID)
 }
 

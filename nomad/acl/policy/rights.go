@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ type Named struct {
 type Rights struct {
 	management bool
 	tables     [kinds]table
+	// readable are variables that may be listed and read without a rule, unless a rule denies it.
+	readable map[string]bool
 }
 
 // Everything are the rights of management tokens.
@@ -68,6 +71,19 @@ func Compile(policies ...Named) *Rights {
 	return r
 }
 
+// WithReadable returns rights that also permit to list and read variables of a namespace. The paths are no globs.
+func (r *Rights) WithReadable(namespace string, paths ...string) *Rights {
+	c := *r
+	c.readable = maps.Clone(r.readable)
+	if c.readable == nil {
+		c.readable = map[string]bool{}
+	}
+	for _, path := range paths {
+		c.readable[variable(namespace, path)] = true
+	}
+	return &c
+}
+
 // IsManagement reports whether these are the rights of a management token.
 func (r *Rights) IsManagement() bool { return r.management }
 
@@ -89,7 +105,11 @@ func (r *Rights) Allows(right api.Right, name string) bool {
 	if !known {
 		return false
 	}
-	e := r.decides(k, name)
+	if k == variables {
+		namespace, path, _ := strings.Cut(name, "/")
+		return slices.ContainsFunc(right.Any, func(operation string) bool { return r.Variables(namespace, path, operation) })
+	}
+	e := r.find(k, name)
 	return e != nil && grantsAny(k, e.grants, right.Any)
 }
 
@@ -146,7 +166,10 @@ func (r *Rights) Variables(namespace, path, operation string) bool {
 		return true
 	}
 	e := r.ofVariable(namespace, path)
-	return e != nil && grantsAny(variables, e.grants, []string{operation})
+	if e != nil && (e.grants&denied != 0 || grantsAny(variables, e.grants, []string{operation})) {
+		return e.grants&denied == 0
+	}
+	return (operation == "list" || operation == "read") && r.readable[variable(namespace, path)]
 }
 
 // Explain returns whether a right is permitted and the rule that decides it: the one that grants a capability or denies,
