@@ -16,13 +16,20 @@ import (
 
 // DecodeConfig decodes a task's config block into the struct that out points to. Fields are named by the
 // tag `config:"name"`, or `config:"name,required"`; kinds are string, bool, integers, float64,
-// time.Duration, []string and map[string]string. Values convert as they do in job files: numbers and
-// booleans to and from their text, a list of blocks to one map. The error, of class fault.Invalid, names
-// every unknown, missing or ill-typed key.
+// time.Duration, []string, map[string]string, structs (a block that is given at most once) and lists of structs (a
+// block that may be repeated). Values convert as they do in job files: numbers and
+// booleans to and from their text, a list of blocks to one map. A field that is not set keeps its value. The error, of
+// class fault.Invalid, names every unknown, missing or ill-typed key; those in blocks as "block.key".
 func DecodeConfig(driver string, config map[string]any, out any) error {
-	v := reflect.ValueOf(out).Elem()
+	errs := decodeBlock("", config, reflect.ValueOf(out).Elem())
+	if len(errs) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "config of driver %s: %w", driver, errors.Join(errs...))
+}
+
+func decodeBlock(prefix string, config map[string]any, v reflect.Value) (errs []error) {
 	known := make(map[string]bool, v.NumField())
-	var errs []error
 	for i := range v.NumField() {
 		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("config"), ",")
 		if name == "" {
@@ -33,23 +40,63 @@ func DecodeConfig(driver string, config map[string]any, out any) error {
 		switch {
 		case !set || value == nil:
 			if option == "required" {
-				errs = append(errs, fmt.Errorf("%q is required", name))
+				errs = append(errs, fmt.Errorf("%q is required", prefix+name))
 			}
+		case isBlock(v.Field(i).Type()):
+			errs = append(errs, assignBlocks(prefix+name, v.Field(i), value)...)
 		default:
 			if err := assign(v.Field(i), value); err != nil {
-				errs = append(errs, fmt.Errorf("%q %w", name, err))
+				errs = append(errs, fmt.Errorf("%q %w", prefix+name, err))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if !known[name] {
-			errs = append(errs, fmt.Errorf("%q is not known", name))
+			errs = append(errs, fmt.Errorf("%q is not known", prefix+name))
 		}
 	}
-	if len(errs) == 0 {
-		return nil
+	return errs
+}
+
+// isBlock reports whether a field holds a block, or a list of blocks.
+func isBlock(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// assignBlocks takes a map, or the list of maps that blocks decode to.
+func assignBlocks(name string, field reflect.Value, value any) (errs []error) {
+	var blocks []map[string]any
+	switch list := value.(type) {
+	case map[string]any:
+		blocks = append(blocks, list)
+	case []map[string]any:
+		blocks = list
+	case []any:
+		for _, item := range list {
+			block, ok := item.(map[string]any)
+			if !ok {
+				return []error{fmt.Errorf("%q must be a block, not %s", name, kindOf(item))}
+			}
+			blocks = append(blocks, block)
+		}
+	default:
+		return []error{fmt.Errorf("%q must be a block, not %s", name, kindOf(value))}
 	}
-	return fault.New(fault.Invalid, "config of driver %s: %w", driver, errors.Join(errs...))
+	if field.Kind() == reflect.Struct {
+		if len(blocks) > 1 {
+			return []error{fmt.Errorf("%q may be given once", name)}
+		}
+		for _, block := range blocks {
+			errs = decodeBlock(name+".", block, field)
+		}
+		return errs
+	}
+	out := reflect.MakeSlice(field.Type(), len(blocks), len(blocks))
+	for i, block := range blocks {
+		errs = append(errs, decodeBlock(name+".", block, out.Index(i))...)
+	}
+	field.Set(out)
+	return errs
 }
 
 func assign(field reflect.Value, value any) error {

@@ -55,6 +55,51 @@ func TestDecodeConfigNamesEveryBadKey(t *testing.T) {
 	}
 }
 
+type blockConfig struct {
+	Limits struct {
+		Size int  `config:"size"`
+		Kept bool `config:"kept"`
+	} `config:"limits"`
+	Mounts []struct {
+		Target  string `config:"target"`
+		Options struct {
+			Mode string `config:"mode"`
+		} `config:"options"`
+	} `config:"mount"`
+}
+
+func TestDecodeConfigReadsBlocks(t *testing.T) {
+	for name, list := range map[string]any{
+		"any":  []any{map[string]any{"target": "/a"}, map[string]any{"target": "/b", "options": []any{map[string]any{"mode": 7.0}}}},
+		"maps": []map[string]any{{"target": "/a"}, {"target": "/b", "options": map[string]any{"mode": "7"}}},
+	} {
+		var got blockConfig
+		got.Limits.Kept = true
+		if err := driver.DecodeConfig("x", map[string]any{"limits": map[string]any{"size": 3}, "mount": list}, &got); err != nil {
+			t.Fatal(name, err)
+		}
+		if got.Limits.Size != 3 || !got.Limits.Kept || len(got.Mounts) != 2 || got.Mounts[0].Target != "/a" || got.Mounts[1].Options.Mode != "7" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestDecodeConfigNamesBadKeysInBlocks(t *testing.T) {
+	for text, config := range map[string]map[string]any{
+		`"limits.size" must be a whole number`:   {"limits": map[string]any{"size": "big"}},
+		`"limits" may be given once`:             {"limits": []any{map[string]any{}, map[string]any{}}},
+		`"limits" must be a block, not a number`: {"limits": 3.0},
+		`"mount.options.colour" is not known`:    {"mount": []any{map[string]any{"options": map[string]any{"colour": 1}}}},
+		`"mount" must be a block, not "x"`:       {"mount": []any{"x"}},
+	} {
+		var got blockConfig
+		err := driver.DecodeConfig("x", config, &got)
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %s", err, text)
+		}
+	}
+}
+
 func FuzzDecodeConfigNumber(f *testing.F) {
 	f.Add("1e400", 9e18)
 	f.Add("NaN", -1.0)
