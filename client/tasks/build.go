@@ -61,6 +61,7 @@ func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		Dir: of.Dir(), AllocDir: dir.Shared(), SecretsDir: of.Secrets(),
 		Logs: logs(dir.Logs(), spec.LogConfig), Resources: resources(a, t.name), Mounts: append(mounts, volumes...),
 	}
+	t.describeNetwork(job, a)
 	if t.g.conf.Lease != nil && len(volumes) > 0 {
 		if job.Lease = t.g.conf.Lease(); job.Lease != nil && t.g.sharesLease() {
 			shared := *job.Lease

@@ -18,6 +18,7 @@ type Task struct {
 	TaskGroup string
 	Namespace string
 	NodeID    string
+	NodeName  string
 
 	// Config is the config block of the job file.
 	Config map[string]any
@@ -37,6 +38,12 @@ type Task struct {
 	Resources Resources
 	Mounts    []Mount
 	Devices   []Device
+	// NetworkMode is that of the group's network; empty and "host" are the network of the host.
+	NetworkMode string
+	// Ports are those that the scheduler gave to the group, and to the task.
+	Ports []Port
+	// Event records an event of the task for people, such as the progress of a download; nil records none.
+	Event func(text string)
 	// Lease bounds the use of volumes whose storage cannot cut this node off; nil when there are none.
 	Lease *Lease
 }
@@ -70,13 +77,23 @@ type Logs struct {
 
 // Resources is what the scheduler gave to the task; zero means no limit.
 type Resources struct {
-	// CPUShares is in MHz.
-	CPUShares int64
+	// CPUShares is in MHz, of the NodeCPUShares that all cores of the node have together.
+	CPUShares     int64
+	NodeCPUShares int64
 	// Cores is the list of reserved cores, such as "0-1,4".
 	Cores string
 	// MemoryMB is the reserved and, when MemoryMaxMB is zero, the largest memory.
 	MemoryMB    int64
 	MemoryMaxMB int64
+}
+
+// Port is a port of the host that a task gets by its label.
+type Port struct {
+	Label  string
+	HostIP string
+	Value  int
+	// To is the port inside the task; 0 is that of the host.
+	To int
 }
 
 // Mount shows a host path inside the task.

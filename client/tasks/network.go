@@ -1,0 +1,47 @@
+package tasks
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// eventDriver is the type of events that drivers report.
+const eventDriver = "Driver"
+
+// describeNetwork adds to a task what drivers that isolate need to know: the ports, the node's name and size, and a way to
+// report events.
+func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
+	job.Event = func(text string) { t.say(driverMessage(text)) }
+	if n := t.g.conf.Node(); n != nil {
+		job.NodeName = n.Name
+		if n.NodeResources != nil {
+			job.Resources.NodeCPUShares = n.NodeResources.Cpu.CpuShares
+		}
+	}
+	if g := a.Group(); g != nil && len(g.Networks) > 0 {
+		job.NetworkMode = g.Networks[0].Mode
+	}
+	if a.AllocatedResources == nil {
+		return
+	}
+	for _, p := range a.AllocatedResources.Shared.Ports {
+		job.Ports = append(job.Ports, driver.Port{Label: p.Label, HostIP: p.HostIP, Value: p.Value, To: p.To})
+	}
+	own := a.AllocatedResources.Tasks[t.name]
+	if own == nil {
+		return
+	}
+	for _, n := range own.Networks {
+		for _, list := range [][]api.Port{n.ReservedPorts, n.DynamicPorts} {
+			for _, p := range list {
+				job.Ports = append(job.Ports, driver.Port{Label: p.Label, HostIP: n.IP, Value: p.Value, To: p.To})
+			}
+		}
+	}
+}
+
+func driverMessage(text string) *api.TaskEvent {
+	e := event(eventDriver, text)
+	e.TaskEventCause, e.Details["driver_message"] = &api.TaskEventCause{DriverMessage: text}, text
+	return e
+}
