@@ -181,6 +181,9 @@ var homes = map[string][]string{
 	"github.com/urfave/cli/v3":                    {"command", "command/", "cmd/nomad"},
 	"github.com/coreos/go-oidc/v3":                {"nomad/login/provider"},
 	"github.com/go-jose/go-jose/v4":               {"nomad/identity", "nomad/login/provider", "nomad/login/providertest"},
+	"github.com/moby/moby":                        {"plugins/driver/docker", "plugins/driver/docker/"},
+	"github.com/containerd/errdefs":               {"plugins/driver/docker", "plugins/driver/docker/"},
+	"github.com/distribution/reference":           {"plugins/driver/docker/"},
 	"golang.org/x/oauth2":                         {"nomad/login/provider"},
 }
 
