@@ -91,6 +91,11 @@ func New(conf Config) (*Client, error) {
 	if conf.RawExec.StateDir == "" {
 		conf.RawExec.StateDir = filepath.Join(conf.StateDir, "raw_exec")
 	}
+	if conf.Docker != nil && conf.Docker.StateDir == "" {
+		own := *conf.Docker
+		own.StateDir = filepath.Join(conf.StateDir, "docker")
+		conf.Docker = &own
+	}
 	log := conf.Log.Named("client")
 	done := slow.Begin(log, "read the identity of the node", conf.StateDir)
 	id, secret, fresh, err := identity(conf.StateDir)

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
@@ -91,6 +92,8 @@ type Config struct {
 	DiskInterval time.Duration
 
 	RawExec rawexec.Config
+	// Docker enables the driver of containers.
+	Docker *docker.Config
 	// Mock enables the driver whose tasks are timers.
 	Mock bool
 	// Drivers are task drivers in addition to the built-in ones.

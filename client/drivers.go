@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -14,6 +15,9 @@ func (c *Config) drivers() map[string]*adopted {
 		raw.Enabled = true
 	}
 	list := append([]driver.Driver{rawexec.New(raw, c.Log)}, c.Drivers...)
+	if c.Docker != nil {
+		list = append(list, docker.New(*c.Docker, c.Log))
+	}
 	if c.Mock {
 		list = append(list, mock.New(c.Log))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -11,16 +12,22 @@ import (
 // drivers returns the configuration in the plugin blocks.
 type drivers struct {
 	rawExec rawexec.Config
+	docker  docker.Config
 	mock    bool
 }
 
 // plugins lets each driver read its own plugin block.
 func (a *agent) plugins() (to drivers, err error) {
 	to.mock = a.cfg.Dev
+	if to.docker, err = docker.ParseConfig(nil); err != nil {
+		return to, err
+	}
 	for name, p := range a.cfg.Plugins {
 		switch name {
 		case rawexec.Name:
 			to.rawExec, err = rawexec.ParseConfig(p.Config)
+		case docker.Name:
+			to.docker, err = docker.ParseConfig(p.Config)
 		case mock.Name:
 			var block struct {
 				Enabled bool `config:"enabled"`
