@@ -22,8 +22,10 @@ func (p *Plugin) Allowed(t *Task) error {
 		key, value string
 		allowed    []string
 	}{
-		{"pid_mode", t.PIDMode, p.AllowedModes.PID}, {"ipc_mode", t.IPCMode, append([]string{"none", "shareable"}, p.AllowedModes.IPC...)},
-		{"userns_mode", t.UsernsMode, p.AllowedModes.Userns}, {"uts_mode", t.UTSMode, p.AllowedModes.UTS},
+		{"pid_mode", t.PIDMode, p.AllowedModes.PID},
+		{"ipc_mode", t.IPCMode, append([]string{"none", "shareable"}, p.AllowedModes.IPC...)},
+		{"userns_mode", t.UsernsMode, p.AllowedModes.Userns},
+		{"uts_mode", t.UTSMode, p.AllowedModes.UTS},
 	} {
 		if mode.value != "" && mode.value != "private" && !slices.Contains(mode.allowed, mode.value) {
 			return invalid(`%q %q is not among "allowed_modes" of the node's agent`, mode.key, mode.value)
