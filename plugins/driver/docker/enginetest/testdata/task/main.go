@@ -1,0 +1,107 @@
+// The program of the containers of tests.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"sleep"}
+	}
+	run(args[0], append(args[1:], "", "", ""))
+}
+
+func run(what string, args []string) {
+	switch what {
+	case "sleep":
+		sleep()
+	case "stubborn":
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "exit":
+		code, _ := strconv.Atoi(args[0])
+		os.Exit(code)
+	case "killed":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	case "print":
+		fmt.Println("out")
+		fmt.Fprintln(os.Stderr, "err")
+	case "family":
+		child := exec.Command("/task", "sleep")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		must(child.Start())
+		fmt.Println(child.Process.Pid)
+		_ = child.Wait()
+	case "cat":
+		text, err := os.ReadFile(args[0])
+		must(err)
+		_, _ = os.Stdout.Write(text)
+	case "write": // a file, its text, and "stay" when it is to sleep then
+		must(os.WriteFile(args[0], []byte(args[1]), 0o666))
+		if args[2] != "" {
+			sleep()
+		}
+	case "ids":
+		groups, _ := os.Getgroups()
+		wd, _ := os.Getwd()
+		host, _ := os.Hostname()
+		fmt.Println(os.Getuid(), os.Getgid(), groups, wd, host)
+	case "env":
+		fmt.Println(strings.Join(os.Environ(), "\n"))
+	case "mounts", "status", "limits":
+		text, err := os.ReadFile(map[string]string{"mounts": "/proc/self/mountinfo", "status": "/proc/self/status", "limits": "/proc/self/limits"}[what])
+		must(err)
+		_, _ = os.Stdout.Write(text)
+	case "eat":
+		var all [][]byte
+		for {
+			b := make([]byte, 1<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
+	case "count": // prints numbers: how many, and the pause in milliseconds
+		n, _ := strconv.Atoi(args[0])
+		ms, _ := strconv.Atoi(args[1])
+		for i := range n {
+			fmt.Println("line", i)
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+		}
+		sleep()
+	case "serve":
+		must(http.ListenAndServe(":"+args[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })))
+	default:
+		fmt.Fprintln(os.Stderr, "unknown:", what)
+		os.Exit(2)
+	}
+}
+
+// sleep ends by a signal, with the code of one: the kernel sends the first process of a container no signal that it does
+// not handle.
+func sleep() {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	s := <-got
+	os.Exit(128 + int(s.(syscall.Signal)))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
