@@ -41,8 +41,17 @@ type RootKey struct {
 	Public []byte `msg:",omitempty"`
 	// PublicEd25519 is the raw Ed25519 public key that verifies this key's EdDSA signatures.
 	PublicEd25519 []byte `msg:",omitempty"`
-	// Wrapped is the secret part, encrypted with a key that only the servers' data directories contain.
+	// Wrapped is the secret part, encrypted with the wrapping key, which the log does not contain in clear.
 	Wrapped []byte `msg:",omitempty" json:"-" secret:"true"`
+	// External are copies of the wrapping key, each encrypted by an external service.
+	External []*RootKeyExternal `msg:",omitempty" json:"-"`
+}
+
+// RootKeyExternal is the wrapping key of a root key as an external service encrypted it.
+type RootKeyExternal struct {
+	// Provider is the keyring block of the configuration.
+	Provider string `msg:",omitempty"`
+	Wrapped  []byte `msg:",omitempty" json:"-" secret:"true"`
 }
 
 // RootKeyListResponse lists root keys.

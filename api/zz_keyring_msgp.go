@@ -323,8 +323,8 @@ func (z *JSONWebKeysResponse) Msgsize() (s int) {
 func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.ActiveTime == 0 {
 		zb0001Len--
@@ -345,6 +345,10 @@ func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Wrapped == nil {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.External == nil {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -382,6 +386,45 @@ func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Wrapped"
 			o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
 			o = msgp.AppendBytes(o, z.Wrapped)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "External"
+			o = append(o, 0xa8, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.External)))
+			for za0001 := range z.External {
+				if z.External[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					// check for omitted fields
+					zb0002Len := uint32(2)
+					var zb0002Mask uint8 /* 2 bits */
+					_ = zb0002Mask
+					if z.External[za0001].Provider == "" {
+						zb0002Len--
+						zb0002Mask |= 0x1
+					}
+					if z.External[za0001].Wrapped == nil {
+						zb0002Len--
+						zb0002Mask |= 0x2
+					}
+					// variable map header, size zb0002Len
+					o = append(o, 0x80|uint8(zb0002Len))
+
+					// skip if no fields are to be emitted
+					if zb0002Len != 0 {
+						if (zb0002Mask & 0x1) == 0 { // if not omitted
+							// string "Provider"
+							o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+							o = msgp.AppendString(o, z.External[za0001].Provider)
+						}
+						if (zb0002Mask & 0x2) == 0 { // if not omitted
+							// string "Wrapped"
+							o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
+							o = msgp.AppendBytes(o, z.External[za0001].Wrapped)
+						}
+					}
+				}
+			}
 		}
 	}
 	return
@@ -493,6 +536,89 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			}
 			copy(z.Wrapped, bts[:zb0004])
 			bts = bts[zb0004:]
+		case "External":
+			var zb0005 uint32
+			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "External")
+				return
+			}
+			if zb0005 > z7f526911limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.External) >= int(zb0005) {
+				z.External = z.External[:zb0005]
+			} else {
+				z.External = make([]*RootKeyExternal, zb0005)
+			}
+			for za0001 := range z.External {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.External[za0001] = nil
+				} else {
+					if z.External[za0001] == nil {
+						z.External[za0001] = new(RootKeyExternal)
+					}
+					var zb0006 uint32
+					zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "External", za0001)
+						return
+					}
+					if zb0006 > z7f526911limitMaps {
+						err = msgp.ErrLimitExceeded
+						return
+					}
+					for zb0006 > 0 {
+						zb0006--
+						field, bts, err = msgp.ReadMapKeyZC(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "External", za0001)
+							return
+						}
+						switch msgp.UnsafeString(field) {
+						case "Provider":
+							z.External[za0001].Provider, bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "External", za0001, "Provider")
+								return
+							}
+						case "Wrapped":
+							var zb0007 uint32
+							zb0007, bts, err = msgp.ReadBytesHeader(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "External", za0001, "Wrapped")
+								return
+							}
+							if zb0007 > z7f526911limitArrays {
+								err = msgp.ErrLimitExceeded
+								return
+							}
+							if z.External[za0001].Wrapped == nil || uint32(cap(z.External[za0001].Wrapped)) < zb0007 {
+								z.External[za0001].Wrapped = make([]byte, zb0007)
+							} else {
+								z.External[za0001].Wrapped = z.External[za0001].Wrapped[:zb0007]
+							}
+							if uint32(len(bts)) < zb0007 {
+								err = msgp.ErrShortBytes
+								return
+							}
+							copy(z.External[za0001].Wrapped, bts[:zb0007])
+							bts = bts[zb0007:]
+						default:
+							bts, err = msgp.Skip(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "External", za0001)
+								return
+							}
+						}
+					}
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -507,7 +633,14 @@ func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *RootKey) Msgsize() (s int) {
-	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 11 + msgp.Int64Size + 11 + msgp.Int64Size + 7 + msgp.BytesPrefixSize + len(z.Public) + 14 + msgp.BytesPrefixSize + len(z.PublicEd25519) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
+	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 11 + msgp.Int64Size + 11 + msgp.Int64Size + 7 + msgp.BytesPrefixSize + len(z.Public) + 14 + msgp.BytesPrefixSize + len(z.PublicEd25519) + 8 + msgp.BytesPrefixSize + len(z.Wrapped) + 9 + msgp.ArrayHeaderSize
+	for za0001 := range z.External {
+		if z.External[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += 1 + 9 + msgp.StringPrefixSize + len(z.External[za0001].Provider) + 8 + msgp.BytesPrefixSize + len(z.External[za0001].Wrapped)
+		}
+	}
 	return
 }
 
@@ -607,6 +740,108 @@ func (z *RootKeyDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *RootKeyDeleteRequest) Msgsize() (s int) {
 	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyExternal) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Provider == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Wrapped == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Wrapped"
+			o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
+			o = msgp.AppendBytes(o, z.Wrapped)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyExternal) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z7f526911limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
+				return
+			}
+		case "Wrapped":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Wrapped")
+				return
+			}
+			if zb0002 > z7f526911limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Wrapped == nil || uint32(cap(z.Wrapped)) < zb0002 {
+				z.Wrapped = make([]byte, zb0002)
+			} else {
+				z.Wrapped = z.Wrapped[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Wrapped, bts[:zb0002])
+			bts = bts[zb0002:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyExternal) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.Provider) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
 	return
 }
 

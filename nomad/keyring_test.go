@@ -1,8 +1,10 @@
 package nomad_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -61,5 +63,52 @@ func TestRootKeyIsTheSameAfterARestart(t *testing.T) {
 	got := h.rootKeys()
 	if len(got) != 2 || got[0] != keys[0] {
 		t.Errorf("the key was %v; after a restart and a rotation there are %v", keys, got)
+	}
+}
+
+func TestServersWithoutKeyFilesWaitForTheOneThatHasThem(t *testing.T) {
+	t.Parallel()
+	all := trio(t)
+	until(t, "a variable is written", func() bool {
+		_, err := wire.VariableApply.Call(t.Context(), all[0].server.Caller(), &api.VariableApplyRequest{Op: api.VariableSet, Path: "p", Items: map[string]string{"k": "v"}})
+		return err == nil
+	})
+	key := all[0].rootKeys()[0]
+	for _, h := range all {
+		until(t, h.conf.Name+" has the key file", func() bool { return h.unlocks(key) })
+	}
+	for _, h := range all {
+		h.stop()
+	}
+	for _, h := range all[1:] {
+		if err := os.RemoveAll(filepath.Join(h.conf.Dir, "keystore")); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+	}
+	read := func(h *host) error {
+		q := api.QueryOptions{Stale: true}
+		out, err := wire.VariableGet.Call(t.Context(), h.server.Caller(), &api.VariableRequest{Path: "p", QueryOptions: q})
+		if err == nil && out.Items["k"] != "v" {
+			return errors.New("the variable is missing")
+		}
+		return err
+	}
+	led(t, all[1:])
+	for _, h := range all[1:] {
+		until(t, h.conf.Name+" names the cause", func() bool {
+			err := read(h)
+			return err != nil && strings.Contains(err.Error(), key+".json is missing") && strings.Contains(err.Error(), "none of 1 other servers")
+		})
+		if err := h.server.Health(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("health of %s: %v", h.conf.Name, err)
+		}
+	}
+	all[0].start()
+	for _, h := range all {
+		until(t, h.conf.Name+" reads the variable", func() bool { return read(h) == nil && h.server.Health() == nil })
+	}
+	if got := all[1].rootKeys(); len(got) != 1 {
+		t.Errorf("a new key was made: %v", got)
 	}
 }

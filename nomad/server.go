@@ -289,6 +289,14 @@ func (s *Server) services() {
 	s.loops = append(s.loops, s.nextLoops()...)
 }
 
+// Health is the reason why this server cannot do its work; nil when it can.
+func (s *Server) Health() error {
+	if s.Leader() == "" {
+		return errors.New("no leader")
+	}
+	return s.keyring.Health()
+}
+
 // Run serves until ctx ends, and then closes everything. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)

@@ -303,9 +303,9 @@ func (a *agent) rpcAddress() string {
 func (a *agent) health(context.Context) *api.AgentHealthResponse {
 	out := &api.AgentHealthResponse{}
 	if a.server != nil {
-		out.Server = &api.AgentHealth{Ok: a.server.Leader() != "", Message: "ok"}
-		if !out.Server.Ok {
-			out.Server.Message = "no leader"
+		out.Server = &api.AgentHealth{Ok: true, Message: "ok"}
+		if err := a.server.Health(); err != nil {
+			out.Server = &api.AgentHealth{Message: err.Error()}
 		}
 	}
 	if a.node != nil {

@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,8 +15,8 @@ const (
 	spreadPause = 100 * time.Millisecond
 )
 
-// DataKey is the active key as it encrypts data. It waits until there is one and a majority of the servers can unwrap it: what is
-// encrypted stays readable when this server is lost.
+// DataKey is the active key as it encrypts data. It waits until there is one and a majority of the servers can decrypt it: data
+// stays readable when this server is lost.
 func (s *Service) DataKey(ctx context.Context) (id string, key []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, spreadWait)
 	defer cancel()
@@ -25,7 +26,7 @@ func (s *Service) DataKey(ctx context.Context) (id string, key []byte, err error
 			return secret.KeyID, secret.Data, nil
 		}
 		if err == nil {
-			err = fault.New(fault.Unavailable, "less than a majority of the servers has root key %s yet: try again", secret.KeyID)
+			err = fault.New(fault.Unavailable, "less than a majority of the servers can decrypt root key %s yet: try again", secret.KeyID)
 		}
 		select {
 		case <-time.After(spreadPause):
@@ -48,7 +49,7 @@ func (s *Service) DataKeyOf(id string) ([]byte, error) {
 	return secret.Data, nil
 }
 
-// majority reports whether more than half of the voters can unwrap a key, this server among them.
+// majority reports whether more than half of the voters have the wrapping key of a root key, this server among them.
 func (s *Service) majority(ctx context.Context, id string) bool {
 	s.mu.Lock()
 	known := s.spread[id]
@@ -56,19 +57,9 @@ func (s *Service) majority(ctx context.Context, id string) bool {
 	if known {
 		return true
 	}
-	all := []string{s.Address}
-	if s.Voters != nil {
-		v, _, err := s.Voters()
-		if err != nil {
-			return false
-		}
-		all = s.Servers()
-		if v != nil {
-			all = nil
-			for _, address := range v.Servers {
-				all = append(all, address)
-			}
-		}
+	all, err := s.voters()
+	if err != nil {
+		return false
 	}
 	have := 0
 	if len(all) == 0 || slices.Contains(all, s.Address) {
@@ -88,4 +79,19 @@ func (s *Service) majority(ctx context.Context, id string) bool {
 	defer s.mu.Unlock()
 	s.spread[id] = true
 	return true
+}
+
+// voters are the addresses of the voters, or of the living servers before there are any.
+func (s *Service) voters() ([]string, error) {
+	if s.Voters == nil {
+		return []string{s.Address}, nil
+	}
+	v, _, err := s.Voters()
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return s.Servers(), nil
+	}
+	return slices.Collect(maps.Values(v.Servers)), nil
 }

@@ -3,6 +3,7 @@ package keyring
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -12,12 +13,14 @@ import (
 )
 
 const (
+	// patience is how long a leader looks for the wrapping key of the active key before it considers a new one.
 	patience    = 30 * time.Second
 	retry       = time.Second
 	callTimeout = 5 * time.Second
 )
 
-// Run fetches what unwraps the root keys from other servers, and drops what unwraps deleted ones. Every server runs it.
+// Run decrypts the root keys, with wrapping keys of external services or other servers if need be, and deletes the wrapping keys of
+// deleted ones. Every server runs it.
 func (s *Service) Run(ctx context.Context) error {
 	line, had := uint64(0), map[string]bool{}
 	for ctx.Err() == nil {
@@ -31,7 +34,7 @@ func (s *Service) Run(ctx context.Context) error {
 		for id := range had {
 			if !has[id] && tx.Line() == line { // a restore may be undone by another one
 				if err := s.drop(id); err != nil {
-					s.Log.Warn("what unwraps a deleted root key stays", "key", id, "error", err)
+					s.Log.Warn("the wrapping key of a deleted root key stays", "key", id, "error", err)
 				}
 			}
 		}
@@ -57,27 +60,55 @@ func wait(ctx context.Context, w *state.Watcher, whole bool) {
 	}
 }
 
-// hold reports whether this server can unwrap the key, if need be with the help of another one.
+// hold reports whether this server can decrypt the key, if need be with the help of an external service or another server.
 func (s *Service) hold(ctx context.Context, k *api.RootKey) bool {
-	if _, err := s.secret(k); err == nil {
-		return true
+	_, err := s.secret(k)
+	if err != nil {
+		if err = s.find(ctx, k); err == nil {
+			_, err = s.secret(k)
+		}
 	}
+	s.mu.Lock()
+	was := s.failed[k.KeyID]
+	if s.failed[k.KeyID] = err; err == nil {
+		delete(s.failed, k.KeyID)
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil && was == nil && ctx.Err() == nil:
+		_, whole := s.secret(k)
+		s.Log.Warn("a root key cannot be decrypted", "key", k.KeyID, "state", k.State, "error", whole)
+	case err == nil && was != nil:
+		s.Log.Info("the root key can be decrypted again", "key", k.KeyID)
+	}
+	return err == nil
+}
+
+// find gets a wrapping key from an external service or another server.
+func (s *Service) find(ctx context.Context, k *api.RootKey) error {
+	away := s.decrypt(ctx, k)
+	if away == nil && len(k.External) > 0 {
+		return nil
+	}
+	asked := 0
 	for _, address := range s.Servers() {
 		if address == s.Address {
 			continue
 		}
-		unlock, err := s.ask(ctx, address, k.KeyID)
+		asked++
+		wrapping, err := s.ask(ctx, address, k.KeyID)
 		if err == nil {
-			if _, err = open(k, unlock); err == nil {
-				err = s.store.put(k.KeyID, unlock)
-			}
+			err = s.keep(k, wrapping)
 		}
 		if err == nil {
-			return true
+			return nil
 		}
-		s.Log.Debug("root key was not unlocked", "key", k.KeyID, "server", address, "error", err)
+		s.Log.Debug("another server does not have the root key", "key", k.KeyID, "server", address, "error", err)
 	}
-	return false
+	if asked == 0 {
+		return errors.Join(away, errors.New("no other server is alive"))
+	}
+	return errors.Join(away, fmt.Errorf("none of %d other servers sent its wrapping key", asked))
 }
 
 func (s *Service) ask(ctx context.Context, address, id string) ([]byte, error) {
@@ -94,7 +125,7 @@ func (s *Service) ask(ctx context.Context, address, id string) ([]byte, error) {
 	return out.Unlock, nil
 }
 
-// Lead creates the first root key, and a new one when no server can unwrap the active one. The leader runs it.
+// Lead creates the first root key, and a new one when the wrapping key of the active one is lost. The leader runs it.
 func (s *Service) Lead(ctx context.Context) error {
 	var locked time.Time
 	for ctx.Err() == nil {
@@ -104,12 +135,17 @@ func (s *Service) Lead(ctx context.Context) error {
 		switch {
 		case usable:
 			locked = time.Time{}
-		case key != nil && locked.IsZero():
+		case key == nil:
+			s.renew(ctx)
+		case locked.IsZero():
 			locked = time.Now()
-			s.Log.Warn("no living server can unwrap the active root key", "key", key.KeyID, "new_key_after", s.Patience)
-		case key == nil || time.Since(locked) >= s.Patience:
-			if err := s.renew(ctx, key); err != nil {
-				s.Log.Warn("no root key was made", "error", err)
+		case time.Since(locked) >= s.Patience:
+			locked = time.Now()
+			if err := s.lost(ctx, key); err != nil {
+				s.Log.Error("the active root key cannot be decrypted, and is not replaced; \"nomad operator root keyring rotate\" replaces it", "key", key.KeyID, "error", err)
+			} else {
+				s.Log.Error("no server can decrypt the active root key: a new key replaces it", "lost", key.KeyID)
+				s.renew(ctx)
 			}
 		}
 		wait(ctx, w, usable)
@@ -117,13 +153,33 @@ func (s *Service) Lead(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) renew(ctx context.Context, lost *api.RootKey) error {
-	if lost != nil {
-		s.Log.Error("no server can unwrap the active root key: a new key replaces it", "lost", lost.KeyID)
+// lost returns nil when the wrapping key of a root key is lost: neither an external service nor a voter has it.
+func (s *Service) lost(ctx context.Context, k *api.RootKey) error {
+	for _, e := range k.External {
+		return fault.New(fault.Unavailable, "keyring %q can decrypt it", e.Provider)
 	}
-	_, err := s.rotate(ctx, 0)
-	if errors.Is(err, fault.Conflict) {
-		return nil
+	voters, err := s.voters()
+	if err != nil {
+		return err
 	}
-	return err
+	for _, address := range voters {
+		if address == s.Address {
+			continue
+		}
+		wrapping, err := s.ask(ctx, address, k.KeyID)
+		if err == nil {
+			if _, err = open(k, wrapping); err == nil {
+				return fault.New(fault.Unavailable, "server %s can decrypt it", address)
+			}
+		} else if !errors.Is(err, fault.NotFound) {
+			return fault.New(fault.Unavailable, "server %s may have its wrapping key: %w", address, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) renew(ctx context.Context) {
+	if _, err := s.rotate(ctx, 0); err != nil && !errors.Is(err, fault.Conflict) && ctx.Err() == nil {
+		s.Log.Warn("no root key was made", "error", err)
+	}
 }

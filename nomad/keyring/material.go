@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	unlockBytes = 32
-	dataBytes   = 32
-	signingBits = 2048
+	wrappingBytes = 32
+	dataBytes     = 32
+	signingBits   = 2048
 )
 
 // Secret is the secret half of a root key.
@@ -48,8 +48,8 @@ const ed25519Suffix = "-ed25519"
 // Ed25519KeyID is the kid of the Ed25519 key of a root key. The kid of its RSA key is the id itself.
 func Ed25519KeyID(id string) string { return id + ed25519Suffix }
 
-// newKey makes a root key and what unwraps it.
-func newKey(now time.Time) (key *api.RootKey, unlock []byte, err error) {
+// newKey makes a root key and its wrapping key.
+func newKey(now time.Time) (key *api.RootKey, wrapping []byte, err error) {
 	sign, err := rsa.GenerateKey(rand.Reader, signingBits)
 	if err != nil {
 		return nil, nil, fault.New(fault.Internal, "make a signing key: %w", err)
@@ -69,24 +69,24 @@ func newKey(now time.Time) (key *api.RootKey, unlock []byte, err error) {
 	key = &api.RootKey{Public: public, PublicEd25519: edPublic, RootKeyMeta: api.RootKeyMeta{
 		KeyID: uuid.NewString(), Algorithm: api.EncryptionAES256GCM, State: api.RootKeyActive, CreateTime: now.UnixNano(),
 	}}
-	unlock = random(unlockBytes)
-	aead, err := cipherOf(unlock)
+	wrapping = random(wrappingBytes)
+	aead, err := cipherOf(wrapping)
 	if err != nil {
 		return nil, nil, err
 	}
 	key.Wrapped = aead.Seal(nil, nil, secret, []byte(key.KeyID))
-	return key, unlock, nil
+	return key, wrapping, nil
 }
 
-// open unwraps the secret half of a root key.
-func open(key *api.RootKey, unlock []byte) (*Secret, error) {
-	aead, err := cipherOf(unlock)
+// open decrypts the secret half of a root key.
+func open(key *api.RootKey, wrapping []byte) (*Secret, error) {
+	aead, err := cipherOf(wrapping)
 	if err != nil {
 		return nil, err
 	}
 	plain, err := aead.Open(nil, nil, key.Wrapped, []byte(key.KeyID))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "root key %s is not unwrapped by what this server has for it", key.KeyID)
+		return nil, fault.New(fault.Invalid, "the wrapping key does not decrypt it: one of them was changed")
 	}
 	var s sealed
 	if err := json.Unmarshal(plain, &s); err != nil {
@@ -103,11 +103,11 @@ func open(key *api.RootKey, unlock []byte) (*Secret, error) {
 	return out, nil
 }
 
-func cipherOf(unlock []byte) (cipher.AEAD, error) {
-	if len(unlock) != unlockBytes {
-		return nil, fault.New(fault.Invalid, "what unwraps a root key has %d bytes, not %d", len(unlock), unlockBytes)
+func cipherOf(wrapping []byte) (cipher.AEAD, error) {
+	if len(wrapping) != wrappingBytes {
+		return nil, fault.New(fault.Invalid, "a wrapping key has %d bytes, not %d", len(wrapping), wrappingBytes)
 	}
-	block, err := aes.NewCipher(unlock)
+	block, err := aes.NewCipher(wrapping)
 	if err != nil {
 		return nil, fault.New(fault.Internal, "AES: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +34,10 @@ type Config struct {
 	// Voters lists the servers whose majority must have a key before it encrypts data; nil is this server alone.
 	Voters func() (*api.Voters, bool, error)
 	Limits Limits
-	// Patience is how long a leader asks others for what unwraps the active key before it makes a new one; 0 means
-	// 30 seconds.
+	// Providers are the external services that encrypt wrapping keys. NoFiles writes no key files.
+	Providers []Provider
+	NoFiles   bool
+	// Patience is how long a leader looks for the wrapping key of the active key before it considers a new one; 0 is 30 seconds.
 	Patience time.Duration
 }
 
@@ -43,9 +46,10 @@ type Service struct {
 	Config
 	store *keystore
 	mu    sync.Mutex
-	// secrets are the unwrapped keys by id, and spread those that a majority has.
+	// secrets are the decrypted keys by id, spread those that a majority has, and failed the reasons why others were not decrypted.
 	secrets map[string]*Secret
 	spread  map[string]bool
+	failed  map[string]error
 }
 
 // New makes the service.
@@ -55,7 +59,9 @@ func New(c Config) *Service {
 		Interval: cmp.Or(c.Limits.Interval, 10*time.Minute), Unused: cmp.Or(c.Limits.Unused, time.Hour),
 		Rotation: cmp.Or(c.Limits.Rotation, 720*time.Hour),
 	}
-	return &Service{Config: c, store: newKeystore(c.Dir), secrets: map[string]*Secret{}, spread: map[string]bool{}}
+	return &Service{
+		Config: c, store: newKeystore(c.Dir, c.NoFiles), secrets: map[string]*Secret{}, spread: map[string]bool{}, failed: map[string]error{},
+	}
 }
 
 var table = []state.Key{state.TableKey(state.TableRootKeys)}
@@ -120,11 +126,14 @@ func (s *Service) Rotate(ctx context.Context, r *api.RootKeyRotateRequest) (*api
 	return s.rotate(ctx, r.PublishTime)
 }
 
-// rotate makes a new key that becomes active at a time, which is 0 or past for immediately. What unwraps it is on this server's
-// disk before the key is in the log.
+// rotate makes a new key that becomes active at a time, which is 0 or past for immediately. Its wrapping key is on this server's
+// disk, or encrypted by external services, before the key is in the log.
 func (s *Service) rotate(ctx context.Context, at int64) (*api.RootKeyRotateResponse, error) {
-	key, unlock, err := newKey(time.Now())
+	key, wrapping, err := newKey(time.Now())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.encrypt(ctx, key, wrapping); err != nil {
 		return nil, err
 	}
 	add := &AddKey{Key: key}
@@ -133,7 +142,7 @@ func (s *Service) rotate(ctx context.Context, at int64) (*api.RootKeyRotateRespo
 	} else if old := s.State.Read().ActiveRootKey(); old != nil {
 		add.Replaces = old.KeyID
 	}
-	if err := s.store.put(key.KeyID, unlock); err != nil {
+	if err := s.store.put(key.KeyID, wrapping); err != nil {
 		return nil, err
 	}
 	res, err := s.Raft.Propose(ctx, add)
@@ -157,16 +166,13 @@ func (s *Service) Delete(ctx context.Context, r *api.RootKeyDeleteRequest) (*api
 	return &api.WriteMeta{Index: res.Index}, nil
 }
 
-// Unlock returns what unwraps a key to another server.
+// Unlock returns a wrapping key to another server.
 func (s *Service) Unlock(_ context.Context, r *api.RootKeyUnlockRequest) (*api.RootKeyUnlockResponse, error) {
-	unlock, err := s.store.get(r.KeyID)
+	wrapping, err := s.store.get(r.KeyID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("wrapping key of root key %q: %w", r.KeyID, err)
 	}
-	if unlock == nil {
-		return nil, fault.New(fault.NotFound, "this server does not have what unwraps root key %q", r.KeyID)
-	}
-	return &api.RootKeyUnlockResponse{Unlock: unlock}, nil
+	return &api.RootKeyUnlockResponse{Unlock: wrapping}, nil
 }
 
 // Active is the secret half of the active key.
@@ -185,20 +191,46 @@ func (s *Service) secret(key *api.RootKey) (*Secret, error) {
 	if known != nil {
 		return known, nil
 	}
-	unlock, err := s.store.get(key.KeyID)
-	if err != nil {
-		return nil, err
-	}
-	if unlock == nil {
-		return nil, fault.New(fault.Unavailable, "this server does not have what unwraps root key %s", key.KeyID)
-	}
-	secret, err := open(key, unlock)
+	var secret *Secret
+	wrapping, err := s.store.get(key.KeyID)
 	if err == nil {
-		s.mu.Lock()
-		s.secrets[key.KeyID] = secret
-		s.mu.Unlock()
+		secret, err = open(key, wrapping)
 	}
-	return secret, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		next := "restore the key file from a backup, or start a server that has it"
+		if len(key.External) > 0 {
+			next = "restore access to the external service, or start a server that has it"
+		}
+		return nil, fault.New(fault.Unavailable, "this server cannot decrypt root key %s: %s; %s", key.KeyID, reasons(err, s.failed[key.KeyID]), next)
+	}
+	s.secrets[key.KeyID] = secret
+	return secret, nil
+}
+
+// reasons joins what failed in one line.
+func reasons(all ...error) string {
+	var texts []string
+	for _, err := range all {
+		if err != nil {
+			texts = append(texts, strings.ReplaceAll(err.Error(), "\n", ", "))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Health is the reason why this server cannot sign, or cannot decrypt data that it stores; nil when it can.
+func (s *Service) Health() error {
+	tx := s.State.Read()
+	for k := range tx.RootKeys() {
+		if k.State == api.RootKeyActive || shown(tx, k).State == api.RootKeyRekeying {
+			if _, err := s.secret(k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // drop forgets a deleted key.
@@ -206,6 +238,7 @@ func (s *Service) drop(id string) error {
 	s.mu.Lock()
 	delete(s.secrets, id)
 	delete(s.spread, id)
+	delete(s.failed, id)
 	s.mu.Unlock()
 	return s.store.drop(id)
 }
