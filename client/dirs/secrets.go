@@ -47,7 +47,7 @@ func (a Alloc) mountSecrets(task string, mb int) error {
 		return err
 	}
 	defer unix.Close(at)
-	dir, mounted, err := openSecrets(at)
+	dir, mounted, err := lookSecrets(at)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (a Alloc) openTask(task string) (int, error) {
 	return openDir(own, task)
 }
 
-// openSecrets opens the secrets directory in that of a task, or the root of what is mounted there.
-func openSecrets(at int) (fd int, mounted bool, err error) {
+// lookSecrets opens the secrets directory in that of a task, or the root of what is mounted there.
+func lookSecrets(at int) (fd int, mounted bool, err error) {
 	fd, err = unix.Openat2(at, secretsName, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
 	if !errors.Is(err, unix.EXDEV) {
 		return fd, false, err
@@ -147,7 +147,7 @@ func (a Alloc) unmountSecrets(task string) error {
 	}
 	defer unix.Close(at)
 	for range stackedMax {
-		dir, mounted, err := openSecrets(at)
+		dir, mounted, err := lookSecrets(at)
 		if err != nil {
 			return nil // whatever the task has put there is no mount
 		}
@@ -175,7 +175,7 @@ func detach(root int, path string) error {
 	if err := r.say(r.empty(root, ".")); errors.Is(err, fault.Conflict) {
 		return err
 	}
-	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(root), unix.MNT_DETACH); err != nil {
+	if err := unix.Unmount(descriptor(root), unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", path, err)
 	}
 	return nil
