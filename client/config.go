@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/client/secrets"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
@@ -60,6 +62,8 @@ type Config struct {
 	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.
 	StateDir string
 	AllocDir string
+	// CommonPluginDir contains executables by kind, such as secrets/<provider>.
+	CommonPluginDir string
 	// SecretsInMemory mounts a tmpfs for the secrets of each task.
 	SecretsInMemory bool
 
@@ -117,6 +121,14 @@ func Default() Config {
 		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
 		GC: gc.DefaultLimits(), GCInterval: time.Minute,
 	}
+}
+
+// secretsDir contains the executables of secret providers; it is empty if the node has none.
+func (c *Config) secretsDir() string {
+	if c.CommonPluginDir == "" {
+		return ""
+	}
+	return filepath.Join(c.CommonPluginDir, secrets.Subdir)
 }
 
 // tree is where the directories of allocations are.

@@ -129,7 +129,7 @@ func (c *Client) fill(ctx context.Context) error {
 		NetworkInterface: c.conf.NetworkInterface, CPUTotalCompute: c.conf.CPUTotalCompute, MemoryTotalMB: c.conf.MemoryTotalMB,
 		DiskTotalMB: c.conf.DiskTotalMB, Reserved: c.conf.Reserved, MinDynamicPort: c.conf.MinDynamicPort, MaxDynamicPort: c.conf.MaxDynamicPort,
 		ReservedCores: c.conf.ReservedCores, ReservableCores: c.conf.ReservableCores, HostNetworks: c.conf.HostNetworks,
-		CgroupParent: n.CgroupParent, Wanted: c.conf.probed, Log: c.log,
+		CgroupParent: n.CgroupParent, SecretsDir: c.conf.secretsDir(), Wanted: c.conf.probed, Log: c.log,
 	}, n); err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type Config struct {
 	MinDynamicPort int
 	MaxDynamicPort int
 	CgroupParent   string
+	// SecretsDir contains the executables of secret providers.
+	SecretsDir string
 	// Wanted, when set, selects by name which probes run.
 	Wanted func(probe string) bool
 	Log    hclog.Logger
@@ -71,6 +73,7 @@ func Probes() []Probe {
 		{"cgroups", probeCgroups},
 		{"signals", probeSignals},
 		{"boot", probeBoot},
+		{"secrets", probeSecrets},
 	}
 }
 

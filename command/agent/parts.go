@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -114,6 +115,7 @@ func (a *agent) clientConfig() client.Config {
 	c.DefaultIneligible = in.DefaultIneligible
 	c.ServerHere = func() bool { return a.server != nil && len(a.link.Servers()) == 1 }
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
+	c.CommonPluginDir = cmp.Or(in.CommonPluginDir, filepath.Join(a.dirs.data, "common_plugins"))
 	c.HTTPS, c.SecretsInMemory = a.cfg.TLS.HTTP, os.Geteuid() == 0
 	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB
 	c.MinDynamicPort, c.MaxDynamicPort, c.MaxKillTimeout, c.NodeMaxAllocs = in.MinDynamicPort, in.MaxDynamicPort, in.MaxKillTimeout, in.NodeMaxAllocs

@@ -149,6 +149,7 @@ type Client struct {
 	Enabled          bool                  `hcl:"enabled"`
 	StateDir         string                `hcl:"state_dir"`
 	AllocDir         string                `hcl:"alloc_dir"`
+	CommonPluginDir  string                `hcl:"common_plugin_dir"`
 	Servers          []string              `hcl:"servers"`
 	NodeClass        string                `hcl:"node_class"`
 	NodePool         string                `hcl:"node_pool"`

@@ -34,7 +34,7 @@ func (c *Config) Validate() error {
 	wrong(c.DataDir == "" && !c.Dev, "data_dir is required: name an absolute directory that survives restarts")
 	for key, dir := range map[string]string{
 		"data_dir": c.DataDir, "server.data_dir": c.Server.DataDir,
-		"client.state_dir": c.Client.StateDir, "client.alloc_dir": c.Client.AllocDir,
+		"client.state_dir": c.Client.StateDir, "client.alloc_dir": c.Client.AllocDir, "client.common_plugin_dir": c.Client.CommonPluginDir,
 	} {
 		wrong(dir != "" && !filepath.IsAbs(dir), "%s %q must be absolute", key, dir)
 	}
