@@ -1,12 +1,14 @@
 package taskenv
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // Paths are the directories of a task as the task sees them.
@@ -21,16 +23,22 @@ type Input struct {
 	Paths  Paths
 	// Tokens are the signed identities of the task by name.
 	Tokens map[string]string
+	// Secrets are values by "<name>.<key>", for references such as ${secret.db.password}. A reference to another is an error if the
+	// task has secret blocks.
+	Secrets map[string]string
 	// Host is the environment of the agent that tasks may inherit; see [Inherited].
 	Host map[string]string
 	// Extra are variables of other services, such as CSI_ENDPOINT; the task's own env block wins over them.
 	Extra map[string]string
 }
 
-// Env is the environment of one task. It does not change.
+// Env is the environment of one task. Its values do not change.
 type Env struct {
-	vars  map[string]string
-	facts map[string]string
+	vars    map[string]string
+	facts   map[string]string
+	secrets map[string]string
+	// unknown are the references to secrets that were replaced and do not exist; nil in a task without secrets.
+	unknown map[string]bool
 }
 
 // New makes the environment.
@@ -47,6 +55,9 @@ func New(in Input) *Env {
 		}
 	}
 	maps.Copy(e.vars, in.Extra)
+	if e.secrets = in.Secrets; e.secrets != nil {
+		e.unknown = map[string]bool{}
+	}
 	e.own(in.Task.Env)
 	e.vars = cleaned(e.vars)
 	return e
@@ -66,6 +77,35 @@ func (e *Env) Vars() map[string]string { return maps.Clone(e.vars) }
 // reference matches ${name} and ${env["name"]}.
 var reference = regexp.MustCompile(`\$\{(?:env\["([^"\]]*)"\]|([A-Za-z0-9_.\-/]+))\}`)
 
+// secretPrefix begins references to secrets.
+const secretPrefix = "secret."
+
+// Unknown returns an error that names the references to secrets that texts have contained so far and that do not exist.
+func (e *Env) Unknown() error {
+	if len(e.unknown) == 0 {
+		return nil
+	}
+	var wrong []string
+	for _, ref := range slices.Sorted(maps.Keys(e.unknown)) {
+		name, key, _ := strings.Cut(ref, ".")
+		wrong = append(wrong, fmt.Sprintf("${secret.%s}: secret %q has no key %q", ref, name, key))
+	}
+	return fault.New(fault.Unavailable, "%s", strings.Join(wrong, "; "))
+}
+
+// secret returns the value of a reference to a secret.
+func (e *Env) secret(name string) (string, bool) {
+	ref, ok := strings.CutPrefix(name, secretPrefix)
+	if !ok || e.secrets == nil {
+		return "", false
+	}
+	v, ok := e.secrets[ref]
+	if !ok {
+		e.unknown[ref] = true
+	}
+	return v, ok
+}
+
 // Replace fills in the references of a text; unknown ones stay.
 func (e *Env) Replace(text string) string {
 	if !strings.Contains(text, "${") {
@@ -75,6 +115,9 @@ func (e *Env) Replace(text string) string {
 		m := reference.FindStringSubmatch(ref)
 		if m[2] == "" {
 			return e.vars[m[1]]
+		}
+		if v, ok := e.secret(m[2]); ok {
+			return v
 		}
 		if v, ok := e.vars[m[2]]; ok {
 			return v
