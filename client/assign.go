@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/identities"
+	"github.com/open-nomad/open-nomad/client/secrets"
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
@@ -100,6 +101,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 		Identities: &identities.Signer{
 			Servers: afterRegistration{c.conf.Servers, c.registered}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
+		Secrets:  &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
 		ServeAPI: serve,
 		Mounted:  func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:    func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },

@@ -21,41 +21,46 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// build makes all that the driver needs to start an attempt, and the files that the task finds.
-func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin, id string) (*driver.Task, error) {
+// build makes all that the driver needs to start an attempt, and the files that the task finds. The credentials are those that the task
+// has been given, also with an error.
+func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin, id string) (job *driver.Task, cred *credentials, err error) {
 	a := t.g.present()
 	if err := unsupported(spec); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	dir := t.g.conf.Dirs
 	if err := t.directories(spec); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := t.openSocket(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var mounts []driver.Mount
 	var extra map[string]string
 	if p != nil {
-		var err error
 		if mounts, extra, err = p.Prepare(); err != nil {
-			return nil, fmt.Errorf("prepare csi plugin: %w", err)
+			return nil, nil, fmt.Errorf("prepare csi plugin: %w", err)
 		}
 	}
-	cred, err := t.credentials(ctx, spec, dir.Task(t.name))
-	if err != nil {
-		return nil, err
+	dir := t.g.conf.Dirs
+	of := dir.Task(t.name)
+	if cred, err = t.credentials(ctx, spec, of); err != nil {
+		return nil, cred, err
 	}
 	env := t.env(a, spec, d, extra, cred)
+	if len(spec.Secrets) > 0 {
+		if err := t.fetchSecrets(ctx, spec, env, cred); err != nil {
+			return nil, cred, err
+		}
+		env = t.env(a, spec, d, extra, cred)
+	}
 	volumes, err := t.volumeMounts(spec, d, env)
 	if err != nil {
-		return nil, err
+		return nil, cred, err
 	}
 	if err := t.files(a, spec, env); err != nil {
-		return nil, err
+		return nil, cred, err
 	}
-	of := dir.Task(t.name)
-	job := &driver.Task{
+	job = &driver.Task{
 		ID: id, AllocID: a.ID, Name: t.name, JobID: a.JobID, JobName: a.Job.Name, TaskGroup: a.TaskGroup, Namespace: a.Namespace, NodeID: a.NodeID,
 		Config: env.Config(spec.Config), Env: env.Vars(), User: env.Replace(spec.User),
 		Dir: of.Dir(), AllocDir: dir.Shared(), SecretsDir: of.Secrets(),
@@ -69,7 +74,10 @@ func (t *task) build(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 			job.Lease = &shared
 		}
 	}
-	return job, d.ValidateConfig(job.Config)
+	if err := env.Unknown(); err != nil {
+		return nil, cred, err
+	}
+	return job, cred, d.ValidateConfig(job.Config)
 }
 
 // directories makes the directories of the task.
@@ -91,8 +99,6 @@ func unsupported(spec *api.Task) error {
 		return fault.New(fault.Unimplemented, "task %s: artifact blocks are not supported yet", spec.Name)
 	case spec.Vault != nil:
 		return fault.New(fault.Unimplemented, "task %s: vault blocks are not supported yet", spec.Name)
-	case len(spec.Secrets) > 0:
-		return fault.New(fault.Unimplemented, "task %s: secret blocks are not supported yet", spec.Name)
 	case spec.Schedule != nil:
 		return fault.New(fault.Unimplemented, "task %s: schedule blocks are not supported yet", spec.Name)
 	}
@@ -110,7 +116,7 @@ func unsupported(spec *api.Task) error {
 
 func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map[string]string, cred *credentials) *taskenv.Env {
 	of := t.g.conf.Dirs.Task(t.name)
-	in := taskenv.Input{Alloc: a, Task: spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: extra, Tokens: cred.Tokens}
+	in := taskenv.Input{Alloc: a, Task: spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: extra, Tokens: cred.Tokens, Secrets: cred.Secrets}
 	if d.Capabilities().Isolation == driver.IsolationNone {
 		in.Paths = taskenv.Paths{Alloc: t.g.conf.Dirs.Shared(), Task: of.Local(), Secrets: of.Secrets()}
 	} else {

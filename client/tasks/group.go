@@ -56,6 +56,8 @@ type Config struct {
 	Identities Signer
 	// ServeAPI begins to serve the API on the socket of a task until the listener is closed; nil when there is none.
 	ServeAPI func(l net.Listener, task string)
+	// Secrets fetches what secret blocks name; nil refuses them.
+	Secrets Secrets
 	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
 	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is

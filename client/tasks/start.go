@@ -136,15 +136,15 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if number == 1 {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
-	job, err := t.build(starting, spec, d, p, id)
+	job, cred, err := t.build(starting, spec, d, p, id)
 	for told := false; dirs.Unwritable(err); told = true {
 		if !told {
-			t.say(message(eventSlow, "The disk of the node is waited for: "+err.Error()))
+			t.say(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
 		}
 		if !pause(starting, retryPause, nil) {
 			return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
 		}
-		job, err = t.build(starting, spec, d, p, id)
+		job, cred, err = t.build(starting, spec, d, p, id)
 	}
 	if err == nil {
 		err = subPaths(starting, job)
@@ -152,11 +152,12 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if err != nil && starting.Err() != nil { // it waited
 		return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
 	}
-	if err != nil {
+	if err = cred.hide(err); err != nil {
 		t.say(setupFailure(err))
 		return "", &outcome{err: err}
 	}
 	h, err := d.Start(starting, job)
+	err = cred.hide(err)
 	if err == nil {
 		if err = t.mounted(spec); err != nil { // it was unmounted during the start: the task may have the directory below it
 			t.destroyAttempt(ctx, d, id)
