@@ -64,7 +64,9 @@ func (l *later) task(where string, t *api.Task) {
 	l.services(where, t.Services)
 	l.asks(len(t.Artifacts) > 0, where, "artifact")
 	l.asks(t.Vault != nil, where, "vault")
-	l.asks(len(t.Secrets) > 0, where, "secret")
+	for _, s := range t.Secrets {
+		l.asks(s.Provider == "vault", where, fmt.Sprintf("secret %q: provider vault", brief(s.Name)))
+	}
 	l.asks(len(t.Actions) > 0, where, "action")
 	l.asks(t.Schedule != nil, where, "schedule")
 	l.asks(len(t.Identities) > 0, where, "identity with a name")

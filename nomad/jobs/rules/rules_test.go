@@ -114,6 +114,10 @@ type spoiled struct {
 	spoil func(j *api.Job, g *api.TaskGroup, t *api.Task)
 }
 
+func secret(s api.Secret) func(*api.Job, *api.TaskGroup, *api.Task) {
+	return func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Secrets = []*api.Secret{&s} }
+}
+
 var spoiledJobs = []spoiled{
 	{`update health_check "vibes" is not one of`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.HealthCheck = "vibes" }},
 	{`distinct_property count "none"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
@@ -136,6 +140,18 @@ var spoiledJobs = []spoiled{
 	{`parameterized meta key "\x1b" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
 		j.Type, j.ParameterizedJob = "batch", &api.ParameterizedJobConfig{MetaRequired: []string{"\x1b"}}
 	}},
+	{`secret "s-x": a name has 1 to 128 letters, digits and _`, secret(api.Secret{Name: "s-x", Provider: "nomad", Path: "p"})},
+	{`secret "s" is there twice`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Secrets = []*api.Secret{{Name: "s", Provider: "nomad", Path: "p"}, {Name: "s", Provider: "x", Path: "p"}}
+	}},
+	{`secret "s" has no path`, secret(api.Secret{Name: "s", Provider: "nomad"})},
+	{`secret provider "" is not valid`, secret(api.Secret{Name: "s", Path: "p"})},
+	{`secret provider "../sh" is not valid`, secret(api.Secret{Name: "s", Path: "p", Provider: "../sh"})},
+	{"env is for executable providers only", secret(api.Secret{Name: "s", Path: "p", Provider: "nomad", Env: map[string]string{"A": "b"}})},
+	{"config is for the providers nomad and vault only", secret(api.Secret{Name: "s", Path: "p", Provider: "x", Config: map[string]any{"a": "b"}})},
+	{`config "engine" is not supported`, secret(api.Secret{Name: "s", Path: "p", Provider: "nomad", Config: map[string]any{"engine": "b"}})},
+	{`env "A=B" is no variable`, secret(api.Secret{Name: "s", Path: "p", Provider: "x", Env: map[string]string{"A=B": "c"}})},
+	{"secrets 301 MB do not fit into memory 300 MB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.SecretsMB = t.Resources.MemoryMB + 1 }},
 	{"job has no ID", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "" }},
 	{`job ID "a b" contains a space`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a b" }},
 	{`job ID "a\x00b" contains the character U+0000`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\x00b" }},
@@ -402,7 +418,10 @@ func TestWhatIsAcceptedElsewhereIsAccepted(t *testing.T) {
 	t.Parallel()
 	j := good(t)
 	task := j.TaskGroups[0].Tasks[0]
-	task.Resources.DiskMB = 100
+	task.Resources.DiskMB, task.Resources.SecretsMB = 100, 5
+	task.Secrets = []*api.Secret{
+		{Name: "a", Provider: "nomad", Path: "p", Config: map[string]any{"namespace": "x"}}, {Name: "b", Provider: "x", Path: "p", Env: map[string]string{"A": "b"}},
+	}
 	task.Artifacts = []*api.TaskArtifact{{GetterSource: "http://a/b", RelativeDest: "../alloc/x"}}
 	task.Templates = []*api.Template{{DestPath: "../alloc/y", EmbeddedTmpl: "x", ChangeMode: "noop"}}
 	if errs := rules.Check(j, rules.Default()); len(errs) > 0 {

@@ -2,10 +2,12 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/ids"
 )
 
 func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
@@ -39,6 +41,35 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the allocation", where, a.RelativeDest)
 	}
 	c.services(where, t.Services)
+	c.secrets(where, t.Secrets)
+}
+
+var secretName = regexp.MustCompile(`^[a-zA-Z0-9_]{1,128}$`)
+
+// secrets checks the blocks of a task, which include those of its group and its job.
+func (c *check) secrets(where string, all []*api.Secret) {
+	c.wrong(len(all) > entriesMax, "%s: more than %d secrets", where, entriesMax)
+	seen := map[string]bool{}
+	for _, s := range all {
+		at := fmt.Sprintf("%s, secret %q", where, brief(s.Name))
+		c.wrong(!secretName.MatchString(s.Name), "%s: a name has 1 to 128 letters, digits and _", at)
+		c.wrong(seen[s.Name], "%s is there twice: blocks of the job and the group count too", at)
+		seen[s.Name] = true
+		c.wrong(s.Path == "" || strings.ContainsRune(s.Path, 0), "%s has no path", at)
+		if err := ids.CheckProvider(s.Provider); err != nil {
+			c.wrong(true, "%s: %w", at, err)
+		}
+		builtin := s.Provider == "nomad" || s.Provider == "vault"
+		c.wrong(builtin && len(s.Env) > 0, "%s: env is for executable providers only", at)
+		c.wrong(!builtin && len(s.Config) > 0, "%s: config is for the providers nomad and vault only", at)
+		for _, key := range sorted(s.Config) {
+			_, text := s.Config[key].(string)
+			c.wrong(s.Provider == "nomad" && (key != "namespace" || !text), "%s: config %q is not supported: only namespace is, a string", at, brief(key))
+		}
+		for _, name := range sorted(s.Env) {
+			c.wrong(name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(s.Env[name], 0), "%s: env %q is no variable", at, brief(name))
+		}
+	}
 }
 
 // signal refuses what would pass for several signals where nodes are chosen, and be none on the node.
