@@ -60,6 +60,7 @@ func seen(n *api.Node) api.Node {
 	keep(&s, &api.Node{})
 	s.CreateIndex, s.ModifyIndex = 0, 0
 	s.HTTPAddr, s.RPCAddr, s.TLSEnabled, s.SecretID = "", "", false, ""
+	s.IdentitySigningKeyID = ""
 	s.CgroupParent, s.GCVolumesOnNodeGC, s.BootID, s.Silence, s.StaleMounts = "", false, "", 0, nil
 	s.Process, s.Number, s.Former = "", 0, nil
 	s.Drivers = nil // the class has which of them work

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -34,6 +35,8 @@ type RegisterNode struct {
 	Seed string    `msg:",omitempty"`
 	// Rollback is that of [api.NodeRegisterRequest].
 	Rollback int64 `msg:",omitempty"`
+	// Unproved is the reason why the registration does not prove the identity of the node; empty when it does.
+	Unproved string `msg:",omitempty"`
 }
 
 // SetStatus moves a node to another status and records what happened to it.
@@ -45,7 +48,9 @@ type SetStatus struct {
 	Missed bool `msg:",omitempty"`
 	// Silence is the time since the node's last heartbeat at that moment.
 	Silence time.Duration `msg:",omitempty"`
-	Seed    string        `msg:",omitempty"`
+	// IdentityKey is the root key of the identity that the node uses, if it was another one.
+	IdentityKey string `msg:",omitempty"`
+	Seed        string `msg:",omitempty"`
 }
 
 // SetEligibility makes a node eligible for placements or not.
@@ -117,6 +122,9 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n, old := c.Node, tx.Node(c.Node.ID)
 	if old != nil && old.SecretID != n.SecretID {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret: to make this a new node, remove client-id and secret-id in its state directory, or purge the other one", n.ID)
+	}
+	if old != nil && c.Unproved != "" && bound(tx, old) {
+		return nil, unproved(n, c.Unproved)
 	}
 	if mark := ledger.Mark(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
 		return &Outcome{Rollback: mark}, nil
@@ -212,6 +220,7 @@ func keep(n, old *api.Node) {
 	n.Drain, n.DrainStrategy, n.LastDrain = old.Drain, old.DrainStrategy, old.LastDrain
 	n.Events = old.Events
 	n.CSILimits = old.CSILimits
+	n.IdentitySigningKeyID = cmp.Or(n.IdentitySigningKeyID, old.IdentitySigningKeyID)
 	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
 }
 
@@ -236,6 +245,7 @@ func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 		n.Events = withEvents(n.Events, tx, event("Node reconnected", api.NodeEventSubsystemCluster))
 	}
 	n.Events = withEvents(n.Events, tx, c.Events...)
+	n.IdentitySigningKeyID = cmp.Or(c.IdentityKey, n.IdentitySigningKeyID)
 	tx.PutNode(&n)
 	if !moved {
 		return &Outcome{}, nil

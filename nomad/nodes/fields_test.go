@@ -17,7 +17,7 @@ var serversWrite = []string{
 // unseen are those that no scheduler looks at.
 var unseen = []string{
 	"ID", "HTTPAddr", "TLSEnabled", "CgroupParent", "GCVolumesOnNodeGC", "SecretID", "BootID", "Silence", "RPCAddr", "StaleMounts",
-	"CreateIndex", "ModifyIndex", "Process", "Number", "Former",
+	"CreateIndex", "ModifyIndex", "Process", "Number", "Former", "IdentitySigningKeyID",
 	// The class says which drivers work, and is made of the rest.
 	"Drivers", "ComputedClass",
 	// What plugins tell people about their health.

@@ -2,12 +2,12 @@ package nodes
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -30,6 +31,10 @@ type Config struct {
 	Servers func() []string
 	// Voters returns the voters of the raft log, and whether they are committed; nil means unknown.
 	Voters func() (voters *api.Voters, settled bool, err error)
+
+	// Identities signs and verifies the identities of nodes; nil means that nodes have none.
+	Identities   *identity.Service
+	Introduction Introduction
 
 	Heartbeat Heartbeat
 	// Jitter returns a random duration in [0, below). Nil means [rand.N]. Simulations make it repeatable.
@@ -63,10 +68,16 @@ type Service struct {
 	beat    Heartbeat
 	jitter  func(time.Duration) time.Duration
 
+	identities   *identity.Service
+	introduction Introduction
+	violations   atomic.Uint64
+
 	mu    sync.Mutex
 	watch *deadlines // while leading
 	// refusals are the nodes whose refusal was logged.
 	refusals map[string]bool
+	// verified has the last identity of each node that was verified.
+	verified map[string]*verified
 
 	newest newest
 }
@@ -98,7 +109,10 @@ func New(c Config) *Service {
 	if jitter == nil {
 		jitter = func(below time.Duration) time.Duration { return rand.N(below) }
 	}
-	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, jitter: jitter}
+	return &Service{
+		log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, jitter: jitter,
+		identities: c.Identities, introduction: c.Introduction.complete(),
+	}
 }
 
 // Handlers binds the RPC methods of the service.
@@ -114,19 +128,8 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.NodeDrain.Handle(s.Drain),
 		wire.NodeEvaluate.Handle(s.Evaluate),
 		wire.NodePurge.Handle(s.Purge),
+		wire.ACLIntroduceNode.Handle(s.Introduce),
 	}
-}
-
-// Verify returns an error unless the secret is that of the node.
-func (s *Service) Verify(_ context.Context, nodeID, secret string) error {
-	n := s.state.Read().Node(nodeID)
-	if n == nil {
-		return missing(nodeID)
-	}
-	if subtle.ConstantTimeCompare([]byte(n.SecretID), []byte(secret)) != 1 {
-		return fault.New(fault.Denied, "node %q: wrong secret", nodeID)
-	}
-	return nil
 }
 
 // Register stores a node's fingerprint.
@@ -137,8 +140,9 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	n := *r.Node
 	n.Drivers, n.Events = briefDrivers(n.Drivers), nil
 	n.CSINodePlugins, n.CSIControllerPlugins = namedPlugins(n.CSINodePlugins), namedPlugins(n.CSIControllerPlugins)
-	noted := 0
-	if old := s.state.Read().Node(n.ID); old != nil {
+	tx, noted := s.state.Read(), 0
+	old := tx.Node(n.ID)
+	if old != nil {
 		noted = len(old.StaleMounts)
 	}
 	if err := bounds(&n, noted); err != nil {
@@ -150,7 +154,18 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	n.RPCAddr = wire.PeerOf(ctx).Address
 	n.ComputedClass = computedClass(&n)
 	n.Process, n.Number, n.Former = r.Process, r.Number, nil
-	got, err := s.propose(ctx, &RegisterNode{Node: &n, Rollback: r.Rollback, Seed: uuid.NewString()})
+	v, reason := s.registering(tx, &n, r)
+	n.IdentitySigningKeyID = ""
+	if v != nil {
+		n.IdentitySigningKeyID = v.key
+	}
+	err, got := error(nil), answer{}
+	if old == nil {
+		err = s.admit(&n, r.Introduction)
+	}
+	if err == nil {
+		got, err = s.propose(ctx, &RegisterNode{Node: &n, Rollback: r.Rollback, Unproved: reason, Seed: uuid.NewString()})
+	}
 	if err != nil {
 		if errors.Is(err, fault.Denied) {
 			s.refused(&n, err)
@@ -160,7 +175,10 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	if got.rollback != 0 || got.late { // the node was not heard
 		return &api.NodeUpdateResponse{Rollback: got.rollback, Late: got.late}, nil
 	}
-	return s.update(n.ID, n.Status, got)
+	if old != nil && reason != "" && old.IdentitySigningKeyID != "" {
+		s.log.Warn("a node registered with its secret alone, because the key of its identity was removed", "node", n.ID, "key", old.IdentitySigningKeyID)
+	}
+	return s.update(ctx, n.ID, sender{status: n.Status, identity: v}, got)
 }
 
 // refusalsKept bounds how many refused nodes are remembered.
@@ -232,14 +250,18 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	if status == api.NodeStatusReady && n.Status == api.NodeStatusInit && held(tx, n, time.Now()) {
 		status = n.Status
 	}
-	if (status == "" || status == n.Status) && len(r.Events) == 0 {
+	by, key := sender{status: r.Status, renew: r.RenewIdentity}, ""
+	if by.identity, _ = s.identityOf(tx, n.ID, r.NodeSecret); by.identity != nil && by.identity.key != n.IdentitySigningKeyID {
+		key = by.identity.key
+	}
+	if (status == "" || status == n.Status) && len(r.Events) == 0 && key == "" {
 		// The reply renews leases: a server that no longer leads, and has not noticed, must not send it.
 		if err := s.raft.VerifyLeader(ctx); err != nil {
 			return nil, fmt.Errorf("heartbeat of node %q: %w", n.ID, err)
 		}
-		return s.update(n.ID, r.Status, answer{})
+		return s.update(ctx, n.ID, by, answer{})
 	}
-	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), Seed: uuid.NewString()})
+	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), IdentityKey: key, Seed: uuid.NewString()})
 	if err != nil {
 		return nil, fmt.Errorf("update status of node %q: %w", n.ID, err)
 	}
@@ -247,13 +269,21 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		s.forget(n.ID)
 		return &api.NodeUpdateResponse{EvalIDs: got.evals, WriteMeta: api.WriteMeta{Index: got.index}}, nil
 	}
-	return s.update(n.ID, r.Status, got)
+	return s.update(ctx, n.ID, by, got)
+}
+
+// sender is a node that registered or sent a heartbeat: the status that it requested, its identity, which may have expired,
+// and whether it requested a new one.
+type sender struct {
+	status   string
+	identity *verified
+	renew    bool
 }
 
 // update restarts the heartbeat timer of the node and returns its length, and whether the node is held. A node that is
 // found lost in the meantime gets no reply: its leases end one term after its previous heartbeat, and this call must not
 // renew them. The node retries.
-func (s *Service) update(id, asked string, got answer) (*api.NodeUpdateResponse, error) {
+func (s *Service) update(ctx context.Context, id string, by sender, got answer) (*api.NodeUpdateResponse, error) {
 	ttl := s.ttl()
 	s.mu.Lock()
 	watch := s.watch
@@ -275,7 +305,8 @@ func (s *Service) update(id, asked string, got answer) (*api.NodeUpdateResponse,
 	}
 	return &api.NodeUpdateResponse{
 		Voters:       voters,
-		Held:         asked == api.NodeStatusReady && n != nil && n.Status == api.NodeStatusInit,
+		Held:         by.status == api.NodeStatusReady && n != nil && n.Status == api.NodeStatusInit,
+		Identity:     s.issue(ctx, n, by, ttl),
 		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},
 	}, nil
 }
@@ -296,6 +327,7 @@ func (s *Service) forget(id string) {
 	s.newest.forget(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.verified, id)
 	if s.watch != nil {
 		s.watch.drop(id)
 	}

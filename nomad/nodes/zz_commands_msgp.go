@@ -189,8 +189,8 @@ func (z PurgeNode) Msgsize() (s int) {
 func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Node == nil {
 		zb0001Len--
@@ -203,6 +203,10 @@ func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Rollback == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Unproved == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -231,6 +235,11 @@ func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Rollback"
 			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
 			o = msgp.AppendInt64(o, z.Rollback)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Unproved"
+			o = append(o, 0xa8, 0x55, 0x6e, 0x70, 0x72, 0x6f, 0x76, 0x65, 0x64)
+			o = msgp.AppendString(o, z.Unproved)
 		}
 	}
 	return
@@ -287,6 +296,12 @@ func (z *RegisterNode) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Rollback")
 				return
 			}
+		case "Unproved":
+			z.Unproved, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unproved")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -307,7 +322,7 @@ func (z *RegisterNode) Msgsize() (s int) {
 	} else {
 		s += z.Node.Msgsize()
 	}
-	s += 5 + msgp.StringPrefixSize + len(z.Seed) + 9 + msgp.Int64Size
+	s += 5 + msgp.StringPrefixSize + len(z.Seed) + 9 + msgp.Int64Size + 9 + msgp.StringPrefixSize + len(z.Unproved)
 	return
 }
 
@@ -609,8 +624,8 @@ func (z SetEligibility) Msgsize() (s int) {
 func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -632,9 +647,13 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Seed == "" {
+	if z.IdentityKey == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Seed == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -678,6 +697,11 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendDuration(o, z.Silence)
 		}
 		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "IdentityKey"
+			o = append(o, 0xab, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79, 0x4b, 0x65, 0x79)
+			o = msgp.AppendString(o, z.IdentityKey)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Seed"
 			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x64)
 			o = msgp.AppendString(o, z.Seed)
@@ -766,6 +790,12 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Silence")
 				return
 			}
+		case "IdentityKey":
+			z.IdentityKey, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "IdentityKey")
+				return
+			}
 		case "Seed":
 			z.Seed, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -794,7 +824,7 @@ func (z *SetStatus) Msgsize() (s int) {
 			s += z.Events[za0001].Msgsize()
 		}
 	}
-	s += 7 + msgp.BoolSize + 8 + msgp.DurationSize + 5 + msgp.StringPrefixSize + len(z.Seed)
+	s += 7 + msgp.BoolSize + 8 + msgp.DurationSize + 12 + msgp.StringPrefixSize + len(z.IdentityKey) + 5 + msgp.StringPrefixSize + len(z.Seed)
 	return
 }
 

@@ -53,7 +53,7 @@ func nodeGet(c *endpoint.Call) (any, error) {
 	if out.Node == nil {
 		return nil, endpoint.Missing("node not found")
 	}
-	return nodeView{Node: mask.Redacted(out.Node)}, nil
+	return nodeView{Node: mask.Redacted(out.Node), IdentitySigningKeyID: out.Node.IdentitySigningKeyID}, nil
 }
 
 func nodeEvaluate(c *endpoint.Call) (any, error) {
@@ -114,7 +114,7 @@ func clientGC(c *endpoint.Call) (any, error) {
 	return nil, err
 }
 
-// nodeView is a node with fields that this version leaves empty.
+// nodeView is a node with a field that this version leaves empty, and one that is no part of the record as JSON.
 type nodeView struct {
 	*api.Node
 	Links                map[string]string
