@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,9 +20,6 @@ import (
 // be repeated. If the caller requests the reasons of the wait, Claim also returns at each new reason.
 func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
 	ns := namespaceOf(r.Namespace)
-	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
-		return nil, err
-	}
 	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID), state.TableKey(state.TableCluster)}
 	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use); c != nil {
 		keys = append(keys, state.AttachmentsKey(c.PluginID, c.ExternalID))
@@ -101,23 +97,8 @@ func unattachable(tx *state.Txn, c *api.VolumeClaim) error {
 	return fault.New(fault.Class(a.Refused), "volume %q: %s", c.VolumeID, a.LastError)
 }
 
-// proven checks that the caller is the node.
-func (s *Service) proven(node, secret string) error {
-	n := s.state.Read().Node(node)
-	if n == nil {
-		return fault.New(fault.NotFound, "node %q does not exist", node)
-	}
-	if subtle.ConstantTimeCompare([]byte(n.SecretID), []byte(secret)) != 1 {
-		return fault.New(fault.Denied, "node %q: wrong secret", node)
-	}
-	return nil
-}
-
 // Unpublish takes a node's report on an unmount. A repeated report gets the same reply.
 func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) (*api.WriteMeta, error) {
-	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
-		return nil, err
-	}
 	ns := namespaceOf(r.Namespace)
 	// A restarted node does not know which secrets its drivers quote.
 	report := *r

@@ -62,9 +62,6 @@ func (c *confirmations) set(given map[confirmed]confirmation, index uint64) {
 // is valid for [api.ConfirmTerm] after the request. That keeps the order of calls over all hosts of a plugin, and
 // keeps those of deposed leaders out.
 func (s *Service) ConfirmIntent(ctx context.Context, r *api.VolumeIntentRequest) (*api.Empty, error) {
-	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
-		return nil, err
-	}
 	for {
 		if err := s.raft.VerifyLeader(ctx); err != nil {
 			return nil, fmt.Errorf("confirm intent %d: %w", r.Fence, err)
