@@ -104,7 +104,7 @@ func (r *NodeRegisterRequest) NodeCredentials() (id, secret string) {
 	if r.Node == nil {
 		return "", ""
 	}
-	return r.Node.ID, r.Node.SecretID
+	return r.Node.ID, cmp.Or(r.Identity, r.Node.SecretID)
 }
 
 // NodeCredentials implements [ByNode].

@@ -35,6 +35,8 @@ type Config struct {
 	GC          gc.Limits
 	Jobs        rules.Limits
 	Volumes     reconciler.Limits
+	// Introduction is the requirement for new nodes.
+	Introduction nodes.Introduction
 	// Keyring configures the age of root keys.
 	Keyring keyring.Limits
 	// Begin is what a new cluster begins with; later changes are made by its operators.

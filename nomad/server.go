@@ -191,7 +191,7 @@ func (s *Server) services() {
 	s.identity = identity.New(identity.Config{State: s.state, Active: s.signingKeys, Issuer: s.conf.OIDCIssuer, Region: s.conf.Region})
 	nodeService := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
-		Servers: s.serversHere, Voters: s.raft.Voters,
+		Servers: s.serversHere, Voters: s.raft.Voters, Identities: s.identity, Introduction: s.conf.Introduction,
 	})
 	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify, Identities: s.identity})
 	s.rpc = rpc.New(rpc.Config{

@@ -78,7 +78,7 @@ func layerOf(path string) int {
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
 var sameLayer = []string{
-	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/volumes/secrets>nomad/state",
+	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/volumes/secrets>nomad/state",
 	"nomad/jobs/ledger>nomad/", "nomad/login/provider>nomad/login/fetch", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
 	"plugins/>plugins/", "client/fingerprint>plugins/", "client/fingerprint>client/secrets",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/shape"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
 type serve = func(context.Context, any) (any, error)
@@ -45,9 +46,9 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 				return nil, err
 			}
 			if p.Instance != "" && h.Auth == wire.ByNode {
-				// A caller with a wrong secret is rejected where the secret is compared.
+				// A caller with a wrong credential is rejected where the credential is verified.
 				who := nodeOf(req)
-				if !errors.Is(s.verify(ctx, who), fault.Denied) {
+				if err := s.verify(ctx, who); !errors.Is(err, fault.Denied) || errors.Is(err, identity.ErrExpired) { // which may register
 					if err := s.nodes.taken(ctx, who.NodeID, p.Instance, p.Address); err != nil {
 						return nil, err
 					}
