@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,12 +80,9 @@ type response struct {
 }
 
 func (a *auditor) request(r *http.Request) request {
-	secret, params := endpoint.Token(r), r.URL.Query()
+	params := r.URL.Query()
 	text := func(s string, limit int) string {
-		if secret != "" {
-			s = strings.ReplaceAll(s, secret, "<redacted>")
-		}
-		if len(s) > limit {
+		if s = endpoint.Hidden(r, s); len(s) > limit {
 			s = s[:limit] + "..."
 		}
 		return s

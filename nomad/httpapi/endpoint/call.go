@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,19 @@ func waitBound(q api.QueryOptions) time.Duration {
 	}
 	d = min(d, waitMax)
 	return d + d/16
+}
+
+var signed = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+
+// Hidden returns a text of a request, such as its path, without the secret of the caller and without signed tokens.
+func Hidden(r *http.Request, text string) string {
+	if secret := Token(r); secret != "" {
+		text = strings.ReplaceAll(text, secret, "<redacted>")
+	}
+	if strings.Contains(text, "eyJ") {
+		text = signed.ReplaceAllString(text, "<redacted>")
+	}
+	return text
 }
 
 // Token reads the secret of the caller.

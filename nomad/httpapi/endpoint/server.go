@@ -69,7 +69,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 	}
 	if s.Log.IsDebug() {
-		s.Log.Debug("request", "method", r.Method, "path", r.URL.Path, "took", time.Since(start))
+		s.Log.Debug("request", "method", r.Method, "path", Hidden(r, r.URL.Path), "took", time.Since(start))
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented {
 		logAt = s.Log.Error
 	}
-	logAt("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
+	logAt("request failed", "method", r.Method, "path", Hidden(r, r.URL.Path), "code", code, "error", Hidden(r, err.Error()))
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -122,7 +122,7 @@ func (c *Call) Broken(begun bool, err error) error {
 		return err
 	}
 	if c.Context().Err() == nil {
-		c.Log.Warn("stream broke off", "path", c.R.URL.Path, "error", err)
+		c.Log.Warn("stream broke off", "path", Hidden(c.R, c.R.URL.Path), "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return ErrStreamed
