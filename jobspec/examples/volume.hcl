@@ -43,10 +43,12 @@ mount_options {
 #   }
 # }
 
-# What the plugin needs to know. Secrets are never shown again.
+# What the plugin needs to know. Secrets are never shown again. In place of them, secrets_from names a variable of the
+# volume's namespace whose items they are; it is read for each call of the plugin.
 # secrets {
 #   key = "value"
 # }
+# secrets_from = "nomad/jobs/hostpath"
 # parameters {
 #   tier = "fast"
 # }

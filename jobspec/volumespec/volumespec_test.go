@@ -65,6 +65,7 @@ topology_request {
 
 secrets { "user.name" = "u\"1" }
 secrets = { pass = "${not interpolated}" }
+secrets_from = "nomad/jobs/ebs"
 parameters {
   tier = 3
   thin = true
@@ -92,6 +93,7 @@ const everyKeyJSON = `{
     "required": {"topology": [{"segments": {"topology.ebs.csi/zone": "a"}}, {"segments": {"rack": "R1"}}]},
     "preferred": [{"topology": {"segments": {"rack": "R2"}}}]
   },
+  "secrets_from": "nomad/jobs/ebs",
   "secrets": {"user.name": "u\"1", "pass": "${not interpolated}"},
   "parameters": {"tier": 3, "thin": true},
   "context": {"text": "two\n  lines\n"}
@@ -112,9 +114,10 @@ func everyKey() *api.VolumeSpec {
 			Required:  []*api.Topology{{Segments: map[string]string{"topology.ebs.csi/zone": "a"}}, {Segments: map[string]string{"rack": "R1"}}},
 			Preferred: []*api.Topology{{Segments: map[string]string{"rack": "R2"}}},
 		},
-		Secrets:    map[string]string{"user.name": `u"1`, "pass": "${not interpolated}"},
-		Parameters: map[string]string{"tier": "3", "thin": "true"},
-		Context:    map[string]string{"text": "two\n  lines\n"},
+		Secrets:     map[string]string{"user.name": `u"1`, "pass": "${not interpolated}"},
+		SecretsFrom: "nomad/jobs/ebs",
+		Parameters:  map[string]string{"tier": "3", "thin": "true"},
+		Context:     map[string]string{"text": "two\n  lines\n"},
 	}
 }
 
