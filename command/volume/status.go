@@ -146,6 +146,9 @@ func facts(s *session.Session, v *api.VolumeDetail) [][2]string {
 		{"Attachment Mode", string(v.AttachmentMode)},
 		{"Mount Options", alloc.MountOptions(v.MountOptions)},
 	}
+	if v.SecretsFrom != "" {
+		f = append(f, [2]string{"Secrets From", v.SecretsFrom})
+	}
 	if v.OnNodeLoss != "" {
 		f = append(f, [2]string{"On Node Loss", v.OnNodeLoss})
 	}
