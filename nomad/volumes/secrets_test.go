@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
@@ -160,7 +162,7 @@ func TestSecretsOfAVariableAreReadForEachCall(t *testing.T) {
 
 // A call waits for its variable, and continues when the variable is there.
 func TestAMissingVariableIsNamedAndWaitedFor(t *testing.T) {
-	r := newRig(t, forAnAnswer)
+	r := newRig(t, forAnAnswer, func(l *reconciler.Limits) { l.RetryMin, l.RetryMax = time.Hour, time.Hour })
 	n := r.Node("n1")
 	const missing = "the secrets of volume \"v\" are those of variable \"nomad/jobs/csi\" in namespace \"default\", but the variable has no items: " +
 		"`nomad var put -namespace default nomad/jobs/csi KEY=VALUE` sets them"
@@ -176,6 +178,9 @@ func TestAMissingVariableIsNamedAndWaitedFor(t *testing.T) {
 		t.Error("the driver was called without secrets")
 	}
 	r.Variables.Store("default/nomad/jobs/csi", map[string]string{"key": "s"})
+	r.Edit(func(tx *state.Txn) {
+		tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "default", Path: "nomad/jobs/csi"}})
+	})
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

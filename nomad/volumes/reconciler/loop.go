@@ -50,7 +50,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots, state.TableCluster)
+	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots, state.TableCluster, state.TableVariables)
 	defer f.Close()
 	for {
 		b, err := f.Next(ctx)
@@ -169,6 +169,12 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 			q.wake(ctx, volumeKey(row), false)
 		}
 		r.specChanged(ctx, q, tx, c)
+	case *api.VariableRow:
+		for v := range tx.Volumes(row.Namespace) {
+			if v.SecretsFrom == row.Path {
+				r.secretsChanged(ctx, q, tx, v)
+			}
+		}
 	}
 	switch c.Table {
 	case state.TableAttachments:
@@ -249,8 +255,15 @@ func (r *Reconciler) lossChanged(ctx context.Context, q *queue, tx *state.Txn, c
 func (r *Reconciler) specChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
 	before, _ := c.Before.(*api.Volume)
 	after, _ := c.After.(*api.Volume)
-	if before != nil && maps.Equal(before.Secrets, after.Secrets) {
-		return
+	if before == nil || !maps.Equal(before.Secrets, after.Secrets) {
+		r.secretsChanged(ctx, q, tx, after)
+	}
+}
+
+// secretsChanged reconciles again the calls that may continue with other secrets of a volume.
+func (r *Reconciler) secretsChanged(ctx context.Context, q *queue, tx *state.Txn, after *api.Volume) {
+	if pending(after) {
+		q.wake(ctx, volumeKey(after), true)
 	}
 	for a := range tx.AttachmentsOf(after.PluginID, after.RemoteID()) {
 		if a.State != api.AttachmentPublished {
