@@ -88,6 +88,7 @@ func TestSecretsAreCorrectedRotatedAndNeverShown(t *testing.T) {
 	})
 	rotated := time.Since(began)
 	b.unshown(first, wrong, second)
+	b.unstored(first, wrong, second)
 	b.asks("")
 	b.clean()
 	b.within("running with the right secret", right, 20*time.Second)
@@ -117,6 +118,123 @@ func TestDetachGoesOnWithTheSecretsOfTheAttachment(t *testing.T) {
 	b.asks("")
 	b.clean()
 	b.figure("next secret stored before the provider takes it", "detached "+short(took)+" after the stop", "the other secret is tried")
+}
+
+// TestSecretsOfAVariable has the secrets of a volume in a variable: a change of the variable needs no registration, and a
+// rotation of the root key no attention.
+func TestSecretsOfAVariable(t *testing.T) {
+	const first, second, third, sealed = "correct-horse-7731", "battery-staple-9942", "third-secret-5518", "sealed-secret-6627"
+	b := newBed(t, 1, true)
+	must := func(args ...string) string {
+		t.Helper()
+		out, code := b.Run(args...)
+		if code != 0 {
+			t.Fatalf("%s: %d %s", strings.Join(args, " "), code, out)
+		}
+		return out
+	}
+	put := func(value string) { must("var", "put", "-force", "nomad/jobs/csi", script.PasswordKey+"="+value) }
+	from := map[string]any{"SecretsFrom": "nomad/jobs/csi"}
+
+	b.asks(first)
+	missing := b.later("v1", from)
+	b.Until(20*time.Second, "the volume to name the variable", func() error {
+		if out, _ := b.Run("volume", "status", "-verbose", "v1"); !strings.Contains(out, "`nomad var put -namespace default nomad/jobs/csi KEY=VALUE` sets them") {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	put(first)
+	<-missing
+	b.volume("v1", from)
+	b.Register(writer("w", "v1"))
+	b.beats("v1", b.Running("w", 1).ID)
+	if out := must("volume", "status", "v1"); !strings.Contains(out, "nomad/jobs/csi") {
+		t.Errorf("the status does not name the variable:\n%s", out)
+	}
+
+	b.asks(second)
+	put(second)
+	b.Stop("w", false)
+	detached := func(volume string) {
+		t.Helper()
+		b.Until(20*time.Second, "the detach of "+volume, func() error {
+			if at := b.attached(volume); len(at) > 0 {
+				return fmt.Errorf("attached to %q; %s", at, b.waits(volume))
+			}
+			return nil
+		})
+	}
+	detached("v1")
+	b.asks(sealed)
+	b.volume("v2", password(sealed))
+	must("operator", "root", "keyring", "rotate", "-full")
+	var former string
+	b.Until(20*time.Second, "the former root key to be free", func() error {
+		var keys []struct{ KeyID, State string }
+		if _, err := b.API.Raw().Query("/v1/operator/keyring/keys", &keys, nil); err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if k.State != "active" {
+				former = k.KeyID
+			}
+			if k.State == "rekeying" {
+				return fmt.Errorf("%+v", keys)
+			}
+		}
+		return nil
+	})
+	must("operator", "root", "keyring", "remove", "-force", former)
+	b.Register(writer("w2", "v2"))
+	b.beats("v2", b.Running("w2", 1).ID)
+	b.Stop("w2", true)
+	detached("v2")
+	b.asks(third)
+	put(third)
+	b.Register(writer("w", "v1"))
+	b.beats("v1", b.Running("w", 1).ID)
+	b.unshown(first, second, third, sealed)
+	b.unstored(first, second, third, sealed)
+	b.asks("")
+	b.Stop("w", false)
+	b.clean()
+}
+
+// unstored looks for secrets on the disks of servers and nodes, and in a whole snapshot.
+func (b *bed) unstored(secrets ...string) {
+	b.t.Helper()
+	files := 0
+	look := func(where string, body []byte) {
+		files++
+		for _, s := range secrets {
+			if bytes.Contains(body, []byte(s)) {
+				b.t.Errorf("%s contains the secret %q", where, s)
+			}
+		}
+	}
+	for _, h := range append(b.servers[:len(b.servers):len(b.servers)], b.nodes...) {
+		err := filepath.WalkDir(h.Dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil // files come and go
+			}
+			if body, err := os.ReadFile(path); err == nil {
+				look(path, body)
+			}
+			return nil
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	file := b.lab.Path(fmt.Sprintf("whole-%d", time.Now().UnixNano()))
+	if out, code := b.Run("operator", "snapshot", "save", file); code != 0 {
+		b.t.Fatalf("snapshot save: %s", out)
+	}
+	look("the snapshot", unpacked(b.t, file))
+	if files < 10 {
+		b.t.Errorf("only %d files were read", files)
+	}
 }
 
 // unshown looks for secrets wherever people look.
