@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type Driver struct {
 	log    hclog.Logger
 	engine *client.Client
 	images *image.Store
+	// instance begins the names of the directories of binds that this agent process makes.
+	instance string
 	// broken is why there is no client of the engine.
 	broken error
 
@@ -72,7 +75,7 @@ var (
 
 // New makes the driver; it touches nothing before its first task.
 func New(c Config, log hclog.Logger) *Driver {
-	d := &Driver{config: c, log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}}
+	d := &Driver{config: c, instance: rand.Text() + "-", log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}}
 	d.engine, d.broken = engine.Open(&d.config.Plugin)
 	d.images = image.New(&d.config.Plugin, d.engine, d.log)
 	return d
@@ -105,6 +108,9 @@ func (d *Driver) used() bool {
 func (d *Driver) cursorPath(container string) string {
 	return filepath.Join(d.config.StateDir, container+".json")
 }
+
+// stageDir has the binds of containers that are being started.
+func (d *Driver) stageDir() string { return filepath.Join(d.config.StateDir, "binds") }
 
 // state is what a handle keeps.
 type state struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -67,6 +68,9 @@ func (d *Driver) find(ctx context.Context, id string) (*driver.Handle, error) {
 func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string, error) {
 	if !d.used() {
 		return nil, nil
+	}
+	if err := spec.Sweep(d.stageDir(), func(name string) bool { return strings.HasPrefix(name, d.instance) }); err != nil {
+		return nil, fmt.Errorf("remove the binds of an earlier agent: %w", err)
 	}
 	list, err := d.list(ctx, labelTask)
 	if err != nil {

@@ -2,10 +2,12 @@ package docker
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -70,11 +72,16 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 	if err != nil {
 		return nil, err
 	}
-	s, err := spec.New(spec.Input{Task: t, Config: c, Plugin: &d.config.Plugin, Image: image, Labels: labels})
+	stage := filepath.Join(d.stageDir(), d.instance+rand.Text())
+	s, err := spec.New(spec.Input{Task: t, Config: c, Plugin: &d.config.Plugin, Image: image, Labels: labels, Stage: stage})
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer func() {
+		if err := s.Close(); err != nil {
+			d.log.Error("remove the binds of a start", "task", t.ID, "error", err)
+		}
+	}()
 	id, err := d.create(ctx, t, c, s)
 	if err == nil {
 		err = d.startContainer(ctx, id)

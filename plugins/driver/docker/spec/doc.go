@@ -2,7 +2,10 @@
 // nothing.
 //
 // Paths inside the allocation, and sub paths of volumes, may have been written by workloads. They are opened without
-// leaving the allocation (or the volume), and the engine gets the path of the open file, /proc/<agent>/fd/<n>: what is
-// mounted is what was checked, whatever happens to the path afterwards. The files stay open until the container has
-// started. The engine must therefore run in the PID and mount namespace of the agent.
+// leaving the allocation (or the volume), and the open file is bound in a directory of the agent that no task reaches: the
+// engine mounts what was checked, whatever happens to the path afterwards. The binds are removed when the container has
+// started; [Sweep] removes those of an agent that was killed before.
+//
+// The engine gets no path /proc/<agent>/fd/<n>: the container's mounts are made in a mount namespace of its own, in which the
+// kernel binds no mount of another one.
 package spec

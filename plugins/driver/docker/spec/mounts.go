@@ -158,7 +158,7 @@ func (s *Spec) volume(t *driver.Task, m driver.Mount) (string, error) {
 	if !filepath.IsLocal(m.SubPath) {
 		return "", invalid(t, "sub path %q of the mount at %q leaves the volume", m.SubPath, m.Destination)
 	}
-	source, err := s.open(m.Source, m.SubPath, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
+	source, err := s.bindPath(m.Source, m.SubPath, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
 		return "", invalid(t, "sub path %q of the mount at %q: %w", m.SubPath, m.Destination, err)
 	}
@@ -185,10 +185,10 @@ func (s *Spec) hostPath(in Input, key, source string, create bool) (string, erro
 		return "", invalid(t, "%q names %q, which leaves the directory of the allocation", key, source)
 	}
 	const how = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
-	path, err := s.open(root, rel, how)
+	path, err := s.bindPath(root, rel, how)
 	if errors.Is(err, os.ErrNotExist) && create {
 		if err = makeDir(root, rel); err == nil {
-			path, err = s.open(root, rel, how)
+			path, err = s.bindPath(root, rel, how)
 		}
 	}
 	if errors.Is(err, unix.EXDEV) {
@@ -207,21 +207,6 @@ func makeDir(root, rel string) error {
 	}
 	defer r.Close()
 	return r.MkdirAll(rel, 0o777)
-}
-
-// open opens a path below root, as far as how permits, and returns a path by which the engine reaches the same.
-func (s *Spec) open(root, rel string, how uint64) (string, error) {
-	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(dir)
-	fd, err := unix.Openat2(dir, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: how})
-	if err != nil {
-		return "", err
-	}
-	s.files = append(s.files, os.NewFile(uintptr(fd), rel))
-	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd), nil
 }
 
 // profileMax bounds the size of a seccomp profile.

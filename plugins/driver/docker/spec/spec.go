@@ -2,6 +2,7 @@ package spec
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net"
 	"net/netip"
@@ -28,6 +29,8 @@ type Input struct {
 	Plugin *config.Plugin
 	// Image is the id of the image.
 	Image string
+	// Stage is a directory for the binds of checked paths; no other container has it.
+	Stage string
 	// Labels are those by which the driver finds its containers.
 	Labels map[string]string
 }
@@ -35,14 +38,17 @@ type Input struct {
 // Spec describes a container. Close it when the container has started, or is not to.
 type Spec struct {
 	Options client.ContainerCreateOptions
-	files   []*os.File
+	// stage is the directory of the binds, and staged how many there are.
+	stage  string
+	staged int
 }
 
-// Close closes the files that the mounts refer to.
-func (s *Spec) Close() {
-	for _, f := range s.files {
-		_ = f.Close()
+// Close removes the binds of checked paths.
+func (s *Spec) Close() error {
+	if s.staged == 0 {
+		return nil
 	}
+	return unstage(s.stage)
 }
 
 // ContainerName is the name of the container of a task.
@@ -57,7 +63,7 @@ func New(in Input) (*Spec, error) {
 	if t.NetworkMode != "" && t.NetworkMode != "host" {
 		return nil, invalid(t, "group networks of mode %q are not supported with driver docker yet", t.NetworkMode)
 	}
-	s := &Spec{Options: client.ContainerCreateOptions{
+	s := &Spec{stage: in.Stage, Options: client.ContainerCreateOptions{
 		Name: ContainerName(t),
 		Config: &container.Config{
 			Image: in.Image, Hostname: c.Hostname, User: t.User, Tty: c.TTY, OpenStdin: c.Interactive, Env: env(t.Env),
@@ -88,8 +94,7 @@ func New(in Input) (*Spec, error) {
 	h.CapAdd, h.CapDrop, _ = in.Plugin.Capabilities(c) // checked above
 	for _, err := range []error{setResources(&h.Resources, in), s.setNetwork(in), s.setSecurity(in), s.setMounts(in)} {
 		if err != nil {
-			s.Close()
-			return nil, err
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
