@@ -70,7 +70,7 @@ func driverOf(t *testing.T, e *enginetest.Engine, stateDir string, block map[str
 		t.Fatal(err)
 	}
 	c.StateDir = stateDir
-	d := docker.New(c, hclog.NewNullLogger())
+	d := docker.New(c, nullLogger)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -81,6 +81,8 @@ func taskConfig(keys map[string]any, args ...any) map[string]any {
 	maps.Copy(c, keys)
 	return c
 }
+
+var nullLogger = hclog.NewNullLogger()
 
 var hostPID = map[string]any{"pid_mode": "host"}
 
@@ -105,7 +107,7 @@ func TestContract(t *testing.T) {
 			}
 			return apart{newDriver(t, dir.(string), map[string]any{"allowed_modes": map[string]any{"pid": []any{"host"}}})}
 		},
-		Sleep:     taskConfig(nil, "sleep"),
+		Sleep:     taskConfig(hostPID, "sleep"),
 		Stubborn:  taskConfig(nil, "stubborn"),
 		Exit7:     taskConfig(nil, "exit", 7),
 		Killed:    taskConfig(hostPID, "killed"),
