@@ -236,16 +236,36 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	return nil
 }
 
-// serveTask serves the API on the socket of a task until the listener is closed, and ends its connections then.
+// serveTask serves the API on the socket of a task until the listener is closed, and ends its connections then. Most tasks
+// never use their socket: the server is made for the first connection.
 func (a *agent) serveTask(l net.Listener, allocID, task string) {
-	server := httpapi.Server(a.tasks)
-	server.ErrorLog = complaints{a.log.Named("http")}.logger()
-	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient}
-	l = limits.Guard(server, httpapi.TaskListener(l, allocID, task), false, a.log.Named("http"))
 	go func() {
-		_ = server.Serve(l)
+		first, err := l.Accept()
+		if err != nil {
+			return
+		}
+		server, log := httpapi.Server(a.tasks), a.log.Named("http")
+		server.ErrorLog = complaints{log}.logger()
+		limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient}
+		l := httpapi.TaskListener(&continued{l, first}, allocID, task)
+		_ = server.Serve(limits.Guard(server, l, false, log))
 		_ = server.Close()
 	}()
+}
+
+// continued is a listener of which one connection was accepted before. It is for one goroutine.
+type continued struct {
+	net.Listener
+	first net.Conn
+}
+
+// Accept implements [net.Listener].
+func (c *continued) Accept() (net.Conn, error) {
+	if conn := c.first; conn != nil {
+		c.first = nil
+		return conn, nil
+	}
+	return c.Listener.Accept()
 }
 
 func (a *agent) httpConfig() httpapi.Config {
