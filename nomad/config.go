@@ -39,6 +39,9 @@ type Config struct {
 	Introduction nodes.Introduction
 	// Keyring configures the age of root keys.
 	Keyring keyring.Limits
+	// KeyProviders are the external services that encrypt wrapping keys. NoKeyFiles writes no key files.
+	KeyProviders []keyring.Provider
+	NoKeyFiles   bool
 	// Begin is what a new cluster begins with; later changes are made by its operators.
 	Begin operator.Begin
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.

@@ -205,7 +205,7 @@ func (s *Server) services() {
 	s.keyring = keyring.New(keyring.Config{
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
 		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer, Voters: s.raft.Voters,
-		Limits: s.conf.Keyring,
+		Limits: s.conf.Keyring, Providers: s.conf.KeyProviders, NoFiles: s.conf.NoKeyFiles,
 	})
 	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
 	volumeSecrets := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})

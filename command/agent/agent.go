@@ -124,7 +124,10 @@ func (a *agent) build() (err error) {
 	}
 	if a.cfg.Server.Enabled {
 		done := slow.Begin(a.log, "open the state of the server", a.dirs.server)
-		a.server, err = nomad.New(a.serverConfig())
+		conf := a.serverConfig()
+		if conf.KeyProviders, conf.NoKeyFiles, err = keyProviders(a.cfg.Keyrings); err == nil {
+			a.server, err = nomad.New(conf)
+		}
 		if done(); err != nil {
 			return err
 		}

@@ -33,10 +33,12 @@ type Config struct {
 	Server            Server            `hcl:"server"`
 	Client            Client            `hcl:"client"`
 	Plugins           map[string]Plugin `hcl:"plugin"`
-	TLS               TLS               `hcl:"tls"`
-	ACL               ACL               `hcl:"acl"`
-	Audit             Audit             `hcl:"audit"`
-	Limits            Limits            `hcl:"limits"`
+	// Keyrings are the keyring blocks, in the order of the files.
+	Keyrings []Keyring
+	TLS      TLS    `hcl:"tls"`
+	ACL      ACL    `hcl:"acl"`
+	Audit    Audit  `hcl:"audit"`
+	Limits   Limits `hcl:"limits"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`
 	// HTTPHeaders are added to every response of the HTTP API.

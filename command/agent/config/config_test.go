@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -298,11 +299,6 @@ func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 		"server { client_introduction {\n default_identity_ttl = \"5m\"\n} }": "",
 		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}":    "autopilot.enable_redundancy_zones",
 		"client { users {\n dynamic_user_min = 1000\n} }":                     "client.users.dynamic_user_min",
-		"keyring \"awskms\" {\n active = true\n region = \"us-east-1\"\n}":    "a.hcl:1:1: keyring \"awskms\" is not in this version",
-		"keyring \"transit\" {\n address = \"x\"\n}":                          "keyring \"transit\"",
-		"keyring \"awskms\" {\n active = false\n}":                            "",
-		"keyring \"aead\" {\n active = true\n}":                               "",
-		`{"keyring": {"gcpckms": {"active": true}}}`:                          "keyring \"gcpckms\"",
 	} {
 		c := config.Default()
 		err := c.Decode("a.hcl", []byte(body))
@@ -311,6 +307,39 @@ func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 		}
 		if want == "" && len(c.Warnings) == 0 {
 			t.Errorf("%s: taken in silence", body)
+		}
+	}
+}
+
+func TestKeyringBlocks(t *testing.T) {
+	c := config.Default()
+	decode(t, c, `
+keyring "aead" { active = true }
+keyring "transit" {
+  active  = true
+  address = "https://vault:8200"
+  token   = "canary"
+}
+keyring "awskms" { name = "old" }`)
+	decode(t, c, `{"keyring": [{"transit": {"active": false, "key_name": "k"}}, {"transit": {"name": "b", "active": true}}]}`)
+	var got []string
+	for _, k := range c.Keyrings {
+		got = append(got, fmt.Sprint(k.ID(), " ", k.Active, " ", k.Config))
+	}
+	if want := "aead true map[]\nawskms.old false map[]\ntransit false map[key_name:k]\ntransit.b true map[]"; strings.Join(got, "\n") != want {
+		t.Errorf("%s, want %s", strings.Join(got, "\n"), want)
+	}
+	if shown := fmt.Sprint(c.Shown()); strings.Contains(shown, "key_name") || !strings.Contains(shown, "transit") {
+		t.Error("the configuration is shown with the keys of providers, or without the provider")
+	}
+	for body, want := range map[string]string{
+		`keyring "rot13" { active = true }`:            `keyring "rot13" is not a block of a known provider: want one of aead, awskms, azurekeyvault, gcpckms, transit`,
+		`keyring { active = true }`:                    `keyring "active" is not a block`,
+		`keyring "transit" { active = "x" }`:           "active must be true or false",
+		"keyring \"transit\" {\n tls {\n a = 1 \n}\n}": "tls must be a value",
+	} {
+		if err := config.Default().Decode("a.hcl", []byte(body)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
 }

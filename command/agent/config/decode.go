@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec/hcl1"
@@ -15,6 +13,7 @@ import (
 type decoder struct {
 	tree.Decoder
 	warnings []string
+	into     *Config
 }
 
 // Decode decodes one file's content over c. A file that begins with a brace is JSON.
@@ -23,7 +22,7 @@ func (c *Config) Decode(path string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	d := decoder{Decoder: tree.Decoder{Path: path}}
+	d := decoder{Decoder: tree.Decoder{Path: path}, into: c}
 	d.Unknown, d.Values = d.unknown, auditValues
 	d.Decode(c, items, "")
 	c.Warnings = append(c.Warnings, d.warnings...)
@@ -35,6 +34,10 @@ func (c *Config) Decode(path string, body []byte) error {
 
 // unknown warns of a key that this version accepts and does not use.
 func (d *decoder) unknown(it tree.Item, path string) bool {
+	if path == "keyring" {
+		d.keyring(it)
+		return true
+	}
 	if !unused(path) {
 		return false
 	}
@@ -50,29 +53,7 @@ func (d *decoder) hurts(it tree.Item, path string) {
 	if h, known := harmful[path]; known && (h.harmless == nil || !isBlock && fmt.Sprint(it.Value.Any()) != fmt.Sprint(h.harmless)) {
 		d.Mistake(it.At, "%s is not in this version: %s; leave it out", path, h.why)
 	}
-	if path == "keyring" {
-		d.foreignKeys(it, items)
-		return
-	}
 	for _, inner := range items {
 		d.hurts(inner, path+"."+inner.Key)
-	}
-}
-
-// foreignKeys rejects providers of root keys that this version does not have, unless they are inactive.
-func (d *decoder) foreignKeys(it tree.Item, items []tree.Item) {
-	named := map[string][]tree.Item{}
-	if len(it.Labels) == 1 {
-		named[it.Labels[0]] = items
-	} else {
-		for _, one := range items {
-			named[one.Key], _ = one.Value.Block()
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		inactive := slices.ContainsFunc(named[name], func(i tree.Item) bool { return i.Key == "active" && fmt.Sprint(i.Value.Any()) == "false" })
-		if name != localKeys && !inactive {
-			d.Mistake(it.At, "keyring %q is not in this version: root keys would be wrapped by a local key file only; leave it out", name)
-		}
 	}
 }

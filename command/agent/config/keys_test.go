@@ -123,6 +123,9 @@ func fileOf(key, value string, labelled map[string]bool) string {
 		if labelled[strings.Join(parts[:i+1], ".")] {
 			label = ` "l"`
 		}
+		if part == "keyring" { // its labels are known
+			label = ` "aead"`
+		}
 		text = part + label + " {\n" + text + "\n}"
 	}
 	return text

@@ -66,14 +66,10 @@ var known = map[string]bool{
 	"plugin.args":                               true,
 	"reporting":                                 true,
 	"autopilot":                                 true,
-	"keyring":                                   true,
 	"consul":                                    true,
 	"vault":                                     true,
 	"eventlog":                                  true,
 }
-
-// localKeys is the provider of root keys that every server has: a key file of its own.
-const localKeys = "aead"
 
 // unused reports whether the key, or a block around it, is known but not used.
 func unused(path string) bool {

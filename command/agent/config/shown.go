@@ -23,6 +23,7 @@ func (c *Config) Shown() map[string]any {
 		"Server":         c.Server.shown(),
 		"Client":         c.Client.shown(),
 		"Plugins":        pluginsShown(c.Plugins),
+		"Keyrings":       keyringsShown(c.Keyrings),
 		"Autopilot": map[string]any{
 			"CleanupDeadServers": c.Autopilot.CleanupDeadServers, "LastContactThreshold": c.Autopilot.LastContactThreshold,
 			"MaxTrailingLogs": c.Autopilot.MaxTrailingLogs, "MinQuorum": c.Autopilot.MinQuorum, "ServerStabilizationTime": c.Autopilot.ServerStabilizationTime,
@@ -132,6 +133,15 @@ func headersShown(headers map[string]string) map[string]string {
 			value = "<redacted>"
 		}
 		out[name] = value
+	}
+	return out
+}
+
+// keyringsShown leaves out the keys of the providers: some are secret.
+func keyringsShown(all []Keyring) []map[string]any {
+	out := []map[string]any{}
+	for _, k := range all {
+		out = append(out, map[string]any{"Provider": k.Provider, "Name": k.Name, "Active": k.Active})
 	}
 	return out
 }
