@@ -12,8 +12,10 @@ type Namespace struct {
 	Meta                  map[string]string               `hcl:"meta" msg:",omitempty"`
 	CreateIndex           uint64                          `msg:",omitempty"`
 	ModifyIndex           uint64                          `msg:",omitempty"`
-	RequiredExtraClaims   map[string]string               `msg:",omitempty"`
-	OptionalExtraClaims   map[string]string               `msg:",omitempty"`
+	// RequiredExtraClaims are templates of claims that all workload identities of the namespace have.
+	RequiredExtraClaims map[string]string `hcl:"required_extra_claims" msg:",omitempty"`
+	// OptionalExtraClaims are templates of claims that identities may name.
+	OptionalExtraClaims map[string]string `hcl:"optional_extra_claims" msg:",omitempty"`
 }
 
 // NamespaceCapabilities limits what jobs of a namespace may use.

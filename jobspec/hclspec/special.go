@@ -181,7 +181,7 @@ func splitPorts(n *api.NetworkResource) {
 func defaultIdentity(t *api.Task) []*api.WorkloadIdentity {
 	var named []*api.WorkloadIdentity
 	for _, id := range t.Identities {
-		if id.Name == "" || id.Name == "default" {
+		if t.Identity == nil && (id.Name == "" || id.Name == "default") {
 			t.Identity = id
 		} else {
 			named = append(named, id)

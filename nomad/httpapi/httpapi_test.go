@@ -52,7 +52,7 @@ var everyRoute = []string{
 	"GET /v1/operator/autopilot/configuration", "PUT /v1/operator/autopilot/configuration {}", "GET /v1/operator/autopilot/health",
 	"GET /v1/operator/snapshot", "PUT /v1/operator/snapshot bytes", "GET /v1/regions",
 	"PUT /v1/agent/join?address=a", "PUT /v1/agent/force-leave?node=n", "GET /v1/agent/keyring/list",
-	"GET /.well-known/jwks.json", "GET /v1/operator/keyring/keys", "PUT /v1/operator/keyring/rotate", "DELETE /v1/operator/keyring/key/k?force=true",
+	"GET /.well-known/jwks.json", "GET /.well-known/openid-configuration", "GET /v1/operator/keyring/keys", "PUT /v1/operator/keyring/rotate", "DELETE /v1/operator/keyring/key/k?force=true",
 	"PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
 	"GET /v1/acl/auth-methods", "GET /v1/acl/auth-method/m", `PUT /v1/acl/auth-method {"Name":"m"}`, "DELETE /v1/acl/auth-method/m",
 	"GET /v1/acl/binding-rules", "GET /v1/acl/binding-rule/r", `PUT /v1/acl/binding-rule {"AuthMethod":"m"}`, "DELETE /v1/acl/binding-rule/r",

@@ -15,7 +15,7 @@ var later = []string{
 	"/v1/client/allocation/:id/exec", "/v1/client/allocation/:id/snapshot", "/v1/client/allocation/:id/pause",
 	"/v1/client/metadata", "/v1/client/identity", "/v1/client/identity/renew",
 	"/v1/agent/host", "/v1/agent/monitor", "/v1/agent/monitor/export", "/v1/agent/pprof/:id",
-	"/v1/operator/upgrade-check/vault-workload-identity", "/.well-known/openid-configuration",
+	"/v1/operator/upgrade-check/vault-workload-identity",
 }
 
 // enterprise are the paths that the free edition of the compatible system refuses.

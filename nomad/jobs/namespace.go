@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,19 @@ func namespaceErrors(n *api.Namespace, j *api.Job) (errs []error) {
 	}
 	refuse := func(what, value, where, why string) {
 		errs = append(errs, fmt.Errorf("namespace %q does not permit %s %q%s: %s", n.Name, what, value, where, why))
+	}
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			for _, id := range append(slices.Clone(t.Identities), t.Identity) {
+				for _, claim := range claimsOf(id) {
+					_, optional := n.OptionalExtraClaims[claim]
+					if _, required := n.RequiredExtraClaims[claim]; !optional && !required {
+						refuse("extra claim", claim, fmt.Sprintf(" of identity %q of task %q of group %q", id.Name, t.Name, g.Name),
+							"it permits "+cmp.Or(strings.Join(slices.Sorted(maps.Keys(n.OptionalExtraClaims)), ", "), "none"))
+					}
+				}
+			}
+		}
 	}
 	if c := n.Capabilities; c != nil {
 		for _, g := range j.TaskGroups {
@@ -45,6 +59,13 @@ func namespaceErrors(n *api.Namespace, j *api.Job) (errs []error) {
 		}
 	}
 	return errs
+}
+
+func claimsOf(id *api.WorkloadIdentity) []string {
+	if id == nil {
+		return nil
+	}
+	return id.ExtraClaims
 }
 
 // excluded is why lists of what is enabled and disabled do not permit a value, or "".

@@ -42,6 +42,8 @@ func TestNamespaceLimitsItsJobs(t *testing.T) {
 		{"mode enabled", "", capabilities(api.NamespaceCapabilities{EnabledNetworkModes: []string{"host"}}), ""},
 		{"mode not enabled", "", capabilities(api.NamespaceCapabilities{EnabledNetworkModes: []string{"bridge"}}), `does not permit network mode "host" of group "g": it permits bridge`},
 		{"mode disabled", "", capabilities(api.NamespaceCapabilities{DisabledNetworkModes: []string{"host"}}), `does not permit network mode "host" of group "g": it permits all but host`},
+		{"claims permitted", "", api.Namespace{OptionalExtraClaims: map[string]string{"team": ""}, RequiredExtraClaims: map[string]string{"org": "x"}}, ""},
+		{"claim not permitted", "", api.Namespace{OptionalExtraClaims: map[string]string{"team": "red"}}, `does not permit extra claim "org" of identity "aws" of task "t" of group "g": it permits team`},
 		{"pool allowed", "gpu-large", pools("", "gpu*", ""), ""},
 		{"default pool is allowed", "default", pools("", "gpu*", ""), ""},
 		{"pool not allowed", "cpu", pools("gpu", "gpu-* gpu", ""), `namespace "default" does not permit node pool "cpu": it permits gpu-*, gpu and its default gpu`},
@@ -52,6 +54,9 @@ func TestNamespaceLimitsItsJobs(t *testing.T) {
 			r := open(t)
 			r.namespace(c.n)
 			j := web()
+			if strings.Contains(c.name, "claim") {
+				j.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "aws", ExtraClaims: []string{"team", "org"}}}
+			}
 			j.NodePool, j.TaskGroups[0].Networks = c.pool, []*api.NetworkResource{{}}
 			_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: j})
 			_, planned := r.Plan(t.Context(), &api.JobPlanRequest{Job: j})

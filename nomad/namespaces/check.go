@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -69,8 +70,10 @@ func checkNamespace(tx *state.Txn, n *api.Namespace) error {
 		c != nil && c.Default+strings.Join(slices.Concat(c.Allowed, c.Denied), "") != "" {
 		errs = append(errs, fmt.Errorf("namespace %q limits Vault or Consul clusters, which this version does not use: remove the vault and consul blocks", n.Name))
 	}
-	if len(n.RequiredExtraClaims)+len(n.OptionalExtraClaims) > 0 {
-		errs = append(errs, fmt.Errorf("namespace %q asks for extra claims of workload identities, which this version does not make: remove them", n.Name))
+	for what, claims := range map[string]map[string]string{"required": n.RequiredExtraClaims, "optional": n.OptionalExtraClaims} {
+		if err := identity.CheckExtra(claims); err != nil {
+			errs = append(errs, fmt.Errorf("%s extra claims of namespace %q: %w", what, n.Name, err))
+		}
 	}
 	errs = append(errs, poolErrors(tx, n)...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))

@@ -118,6 +118,8 @@ type Server struct {
 	JobTrackedVersions int    `hcl:"job_tracked_versions"`
 	// AuthoritativeRegion is where global tokens, policies, roles and auth methods are written; empty is this region.
 	AuthoritativeRegion string `hcl:"authoritative_region"`
+	// OIDCIssuer is the URL at which third parties reach the cluster as an OpenID Connect provider; it may be empty.
+	OIDCIssuer string `hcl:"oidc_issuer"`
 	// FenceHook is a program that shuts off a lost node, so that its volumes can move.
 	FenceHook string `hcl:"fence_hook"`
 	// Encrypt is the first gossip key in base64.

@@ -51,7 +51,6 @@ var known = map[string]bool{
 	"server.deploy_query_rate_limit":            true,
 	"server.raft_logstore":                      true,
 	"server.raft_boltdb":                        true,
-	"server.oidc_issuer":                        true,
 	"server.start_timeout":                      true,
 	"server.log_file":                           true,
 	"server.non_production":                     true,

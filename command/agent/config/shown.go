@@ -70,7 +70,7 @@ func (s Server) shown() map[string]any {
 		"NodeGCThreshold": s.NodeGCThreshold.String(), "JobGCInterval": s.JobGCInterval.String(), "JobGCThreshold": s.JobGCThreshold.String(),
 		"EvalGCThreshold": s.EvalGCThreshold.String(), "BatchEvalGCThreshold": s.BatchEvalGC.String(), "DeploymentGCThreshold": s.DeploymentGC.String(),
 		"RootKeyGCInterval": s.RootKeyGCInterval.String(), "RootKeyGCThreshold": s.RootKeyGC.String(), "RootKeyRotationThreshold": s.RootKeyRotation.String(),
-		"ACLTokenGCThreshold": s.ACLTokenGC.String(), "AuthoritativeRegion": s.AuthoritativeRegion,
+		"ACLTokenGCThreshold": s.ACLTokenGC.String(), "AuthoritativeRegion": s.AuthoritativeRegion, "OIDCIssuer": s.OIDCIssuer,
 		"HeartbeatGrace": s.HeartbeatGrace, "MinHeartbeatTTL": s.MinHeartbeatTTL, "FailoverHeartbeatTTL": s.FailoverTTL,
 		"MaxHeartbeatsPerSecond": s.MaxHeartbeatsPerSec,
 		"JobMaxPriority":         s.JobMaxPriority, "JobMaxCount": s.JobMaxCount, "JobMaxSourceSize": s.JobMaxSource, "JobTrackedVersions": s.JobTrackedVersions,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,6 +146,9 @@ func (s Server) wrong() []error {
 		add(d <= 0, "server.%s %v is not positive", key, d)
 	}
 	join := s.Joins()
+	issuer, err := url.Parse(s.OIDCIssuer)
+	add(s.OIDCIssuer != "" && (err != nil || issuer.Scheme != "https" && issuer.Scheme != "http" || issuer.Host == "" || issuer.RawQuery != "" || issuer.Fragment != ""),
+		"server.oidc_issuer %q is not a URL such as https://nomad.example.com", s.OIDCIssuer)
 	add(s.FenceHook != "" && !filepath.IsAbs(s.FenceHook), "server.fence_hook %q must be absolute", s.FenceHook)
 	add(s.BootstrapExpect < 0, "server.bootstrap_expect %d is negative", s.BootstrapExpect)
 	add(s.RaftMultiplier < 0 || s.RaftMultiplier > 10, "server.raft_multiplier %d is not in 1 to 10", s.RaftMultiplier)

@@ -9,6 +9,7 @@ import (
 
 var keyringRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/.well-known/jwks.json", Serve: webKeys},
+	{Method: "GET", Pattern: "/.well-known/openid-configuration", Serve: discovery},
 	{Method: "GET", Pattern: "/v1/operator/keyring/keys", Serve: rootKeys},
 	{Method: "PUT", Pattern: "/v1/operator/keyring/rotate", Serve: rotateRootKey},
 	{Method: "DELETE", Pattern: "/v1/operator/keyring/key/:id", Serve: deleteRootKey},
@@ -25,6 +26,15 @@ func webKeys(c *endpoint.Call) (any, error) {
 	c.W.Header().Set("Cache-Control", webKeysFor)
 	out.Keys = endpoint.List(out.Keys)
 	return out, nil
+}
+
+func discovery(c *endpoint.Call) (any, error) {
+	out, err := wire.KeyringDiscovery.Call(c.Context(), c.Servers, &c.Query)
+	if err != nil {
+		return nil, err
+	}
+	c.W.Header().Set("Cache-Control", webKeysFor)
+	return endpoint.Found(out.OIDCDiscovery, "OIDC Discovery endpoint disabled")
 }
 
 func rootKeys(c *endpoint.Call) (any, error) {

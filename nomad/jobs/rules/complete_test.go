@@ -110,7 +110,7 @@ func TestIdentitiesWithoutEndAreWarnedOf(t *testing.T) {
 	j := good(t)
 	task := j.TaskGroups[0].Tasks[0]
 	task.Identities = []*api.WorkloadIdentity{{Name: "short", TTL: 1}, {Name: "long"}}
-	if w := rules.Warnings(j, false); !strings.Contains(w, `identity "long" has no ttl`) || strings.Contains(w, `"short" has`) {
+	if w := rules.Warnings(j, false); !strings.Contains(w, `identity "long" has no ttl`) || strings.Contains(w, `"short" has no ttl`) {
 		t.Errorf("warnings %q", w)
 	}
 }

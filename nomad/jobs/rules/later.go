@@ -69,10 +69,6 @@ func (l *later) task(where string, t *api.Task) {
 	}
 	l.asks(len(t.Actions) > 0, where, "action")
 	l.asks(t.Schedule != nil, where, "schedule")
-	l.asks(len(t.Identities) > 0, where, "identity with a name")
-	if id := t.Identity; id != nil {
-		l.asks(id.Env || id.File || id.Filepath != "" || id.TTL != 0 || len(id.ExtraClaims) > 0, where, "identity")
-	}
 	for i, m := range t.Templates {
 		left := m.LeftDelim
 		if left == "" {

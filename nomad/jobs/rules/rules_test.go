@@ -251,6 +251,23 @@ var spoiledJobs = []spoiled{
 	}},
 	{"count 1 is not between scaling min 2", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Scaling.Min = 2 }},
 	{"scaling max 0 is below min 1", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Scaling.Max = 0 }},
+	{"default identity: ttl is for named identities", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Identity = &api.WorkloadIdentity{TTL: time.Hour} }},
+	{"default identity: filepath needs file", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Identity = &api.WorkloadIdentity{Filepath: "x"} }},
+	{`identity "a b": a name has`, identities(api.WorkloadIdentity{Name: "a b"})},
+	{`identity "": a name has`, identities(api.WorkloadIdentity{})},
+	{`identity "default": the name is there twice`, identities(api.WorkloadIdentity{Name: "default"})},
+	{`identity "a": the name is there twice`, identities(api.WorkloadIdentity{Name: "a"}, api.WorkloadIdentity{Name: "a"})},
+	{`identity "a": ttl -1ns is negative`, identities(api.WorkloadIdentity{Name: "a", TTL: -1})},
+	{"an audience is empty", identities(api.WorkloadIdentity{Name: "a", Audience: []string{"x", ""}})},
+	{`audience "nomadproject.io/node" is reserved`, identities(api.WorkloadIdentity{Name: "a", Audience: []string{"nomadproject.io/node"}})},
+	{`audience "nomadproject.io/node-introduction" is reserved`, identities(api.WorkloadIdentity{Name: "a", Audience: []string{"nomadproject.io/node-introduction"}})},
+	{`change_mode "later"`, identities(api.WorkloadIdentity{Name: "a", ChangeMode: "later"})},
+	{"change_mode signal needs change_signal", identities(api.WorkloadIdentity{Name: "a", ChangeMode: "signal"})},
+	{"change_signal needs change_mode signal", identities(api.WorkloadIdentity{Name: "a", ChangeMode: "restart", ChangeSignal: "SIGHUP"})},
+	{`change_signal "A B" is not one signal`, identities(api.WorkloadIdentity{Name: "a", ChangeMode: "signal", ChangeSignal: "A B"})},
+	{"filepath needs file", identities(api.WorkloadIdentity{Name: "a", Filepath: "secrets/x"})},
+	{"is outside of the allocation", identities(api.WorkloadIdentity{Name: "a", File: true, Filepath: "../../../x"})},
+	{`extra claim "x" is empty or there twice`, identities(api.WorkloadIdentity{Name: "a", ExtraClaims: []string{"x", "x"}})},
 	{`network mode "wifi"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].Mode = "wifi" }},
 	{`port "web" is there twice`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].DynamicPorts = append(g.Networks[0].DynamicPorts, api.Port{Label: "web"})
@@ -433,5 +450,28 @@ func TestWhatIsAcceptedElsewhereIsAccepted(t *testing.T) {
 	rules.Drop(j)
 	if task.Resources.DiskMB != 0 {
 		t.Error("disk is kept")
+	}
+}
+
+func identities(all ...api.WorkloadIdentity) func(*api.Job, *api.TaskGroup, *api.Task) {
+	return func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		for i := range all {
+			t.Identities = append(t.Identities, &all[i])
+		}
+	}
+}
+
+func TestIdentitiesAreAccepted(t *testing.T) {
+	t.Parallel()
+	j := good(t)
+	task := j.TaskGroups[0].Tasks[0]
+	task.Identity = &api.WorkloadIdentity{Env: true, File: true, Filepath: "secrets/token", ChangeMode: "restart", ExtraClaims: []string{"team"}}
+	task.Identities = []*api.WorkloadIdentity{
+		{Name: "aws_1-A", Audience: []string{"aws"}, TTL: time.Hour, File: true, ChangeMode: "signal", ChangeSignal: "SIGHUP"}, {Name: "plain", ChangeMode: "noop"},
+	}
+	j.TaskGroups[0].Services = nil
+	rules.Complete(j)
+	if errs := append(rules.Later(j), rules.Check(j, rules.Default())...); len(errs) > 0 {
+		t.Error(errs)
 	}
 }

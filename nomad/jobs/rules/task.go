@@ -42,6 +42,7 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	}
 	c.services(where, t.Services)
 	c.secrets(where, t.Secrets)
+	c.identities(where, t)
 }
 
 var secretName = regexp.MustCompile(`^[a-zA-Z0-9_]{1,128}$`)

@@ -65,14 +65,7 @@ func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
 			w = append(w, fmt.Sprintf("task %q of group %q: network and iops in resources are deprecated; use the group's network block", t.Name, g.Name))
 		}
 	}
-	for _, id := range t.Identities {
-		if id.TTL == 0 {
-			w = append(w, fmt.Sprintf("task %q of group %q: identity %q has no ttl: it is valid for as long as the task runs", t.Name, g.Name, id.Name))
-		}
-		if id.Env && id.TTL > 0 && id.ChangeMode != "restart" {
-			w = append(w, fmt.Sprintf("task %q of group %q: identity %q in the environment grows old unless change_mode is restart", t.Name, g.Name, id.Name))
-		}
-	}
+	w = append(w, identityWarnings(g, t)...)
 	if t.Kind != "" {
 		w = append(w, fmt.Sprintf("task %q of group %q: kind %q is ignored: it is for service meshes", t.Name, g.Name, t.Kind))
 	}
