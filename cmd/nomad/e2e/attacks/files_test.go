@@ -51,7 +51,18 @@ const canaryJob = `job "canary" {
       driver = "raw_exec"
       config {
         command = "/bin/sh"
-        args    = ["-c", "exec sleep 1000"]
+        args    = ["-c", "case $PASSWORD in canary-*) exec sleep 1000;; esac; exit 1"]
+      }
+      identity {
+        env  = true
+        file = true
+      }
+      secret "db" {
+        provider = "nomad"
+        path     = "nomad/jobs/canary"
+      }
+      env {
+        PASSWORD = "${secret.db.password}"
       }
       resources {
         cpu    = 1
@@ -186,9 +197,9 @@ func run(t *testing.T, a *kit.Agent, name, text string, args ...string) (string,
 // issued are the signed identities in the files of tasks, by path.
 func issued(t *testing.T, a *kit.Agent) map[string]string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(a.Dir, "data", "client", "alloc", "*", "*", "secrets", "nomad_token"))
-	if err != nil {
-		t.Fatal(err)
+	found, err := filepath.Glob(filepath.Join(a.Dir, "data", "alloc", "*", "*", "secrets", "nomad_token"))
+	if err != nil || len(found) == 0 {
+		t.Errorf("no task has an identity: %v", err)
 	}
 	all := map[string]string{}
 	for _, f := range found {
@@ -229,7 +240,7 @@ func files(t *testing.T, a *kit.Agent, c, stored canaries) {
 			found = append(found, stored.in(body)...)
 		}
 		info, err := d.Info()
-		if own := err == nil && info.Mode().Perm() == 0o600 && filepath.Base(name) == "identity"; own {
+		if own := err == nil && info.Mode().Perm() == 0o600 && filepath.Base(name) == "identity.jwt"; own {
 			found = slices.DeleteFunc(found, func(s string) bool { return s == "a signed token" })
 		}
 		if len(found) > 0 {
