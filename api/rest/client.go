@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -55,8 +58,23 @@ const tokenHeader = "X-Nomad-Token"
 // maxErrorBytes bounds how much of a failed answer is read. A conflict holds a variable of 64 KiB as JSON.
 const maxErrorBytes = 512 << 10
 
+// socketPathMax is how long the path of a unix socket may be.
+const socketPathMax = 107
+
+// unixDialer dials a socket. A path that is too long is dialled through a descriptor of its directory: the sockets of tasks
+// have long paths.
 func unixDialer(d *net.Dialer, path string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) }
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if len(path) <= socketPathMax {
+			return d.DialContext(ctx, "unix", path)
+		}
+		dir, err := os.Open(filepath.Dir(path))
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+	}
 }
 
 // Address is where the client sends its requests.

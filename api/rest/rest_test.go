@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,12 +117,21 @@ func TestUnixSocket(t *testing.T) {
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"here"`) })}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	c, err := rest.New(rest.Config{Address: "unix://" + path})
-	if err != nil {
+	long := filepath.Join(filepath.Dir(path), strings.Repeat("long", 30))
+	if err := os.Mkdir(long, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if leader, err := c.Leader(t.Context()); err != nil || leader != "here" {
-		t.Errorf("leader %q, error %v", leader, err)
+	if err := os.Link(path, long+"/s"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, long + "/s"} {
+		c, err := rest.New(rest.Config{Address: "unix://" + path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leader, err := c.Leader(t.Context()); err != nil || leader != "here" {
+			t.Errorf("%d bytes: leader %q, error %v", len(path), leader, err)
+		}
 	}
 }
 
