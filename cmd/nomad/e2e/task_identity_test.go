@@ -24,8 +24,8 @@ func taskFile(a *kit.Agent, allocID, name string) string {
 	return filepath.Join(a.Dir, "data", "alloc", allocID, "main", name)
 }
 
-// written waits until a file of the task has a content and returns it.
-func written(t *testing.T, a *kit.Agent, allocID, name string) (text string) {
+// readWhenWritten waits until a file of the task has a content and returns it.
+func readWhenWritten(t *testing.T, a *kit.Agent, allocID, name string) (text string) {
 	t.Helper()
 	a.Until(20*time.Second, name+" of the task", func() error {
 		b, err := os.ReadFile(taskFile(a, allocID, name))
@@ -80,13 +80,13 @@ exec sleep 1000`, a.Binary))
 	job.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{Env: true, File: true}
 	a.Register(job)
 	id := a.Running("web", 1).ID
-	if got := written(t, a, id, "local/own"); got != "mine" {
+	if got := readWhenWritten(t, a, id, "local/own"); got != "mine" {
 		t.Errorf("the variable of the job: %s", got)
 	}
-	if got := written(t, a, id, "local/other"); !strings.Contains(got, "403") || strings.Contains(got, "theirs") {
+	if got := readWhenWritten(t, a, id, "local/other"); !strings.Contains(got, "403") || strings.Contains(got, "theirs") {
 		t.Errorf("the variable of another job: %s", got)
 	}
-	token := written(t, a, id, "secrets/nomad_token")
+	token := readWhenWritten(t, a, id, "secrets/nomad_token")
 	for _, c := range []struct {
 		token string
 		code  int
@@ -124,6 +124,7 @@ func TestIdentitiesAreRenewed(t *testing.T) {
 	signalled.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{
 		{Name: "x", Audience: []string{"example.com"}, File: true, TTL: ttl, ChangeMode: "signal", ChangeSignal: "SIGUSR1"},
 	}
+	signalled.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{File: true}
 	restarted := kit.ShellJob("restarted", `echo "$NOMAD_TOKEN_x" > local/token; exec sleep 1000`)
 	restarted.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{
 		{Name: "x", Audience: []string{"example.com"}, Env: true, TTL: ttl, ChangeMode: "restart"},
@@ -131,20 +132,20 @@ func TestIdentitiesAreRenewed(t *testing.T) {
 	a.Register(signalled)
 	a.Register(restarted)
 	s, r := a.Running("signalled", 1).ID, a.Running("restarted", 1).ID
-	pid := written(t, a, s, "local/pid")
+	pid := readWhenWritten(t, a, s, "local/pid")
 	renewed := func(id, file, old string) (text string) {
 		t.Helper()
 		a.Until(20*time.Second, file+" to be renewed", func() error {
-			if text = written(t, a, id, file); text == old {
+			if text = readWhenWritten(t, a, id, file); text == old {
 				return errors.New("it is the old one")
 			}
 			return nil
 		})
 		return text
 	}
-	token := renewed(s, "secrets/nomad_x.jwt", written(t, a, s, "secrets/nomad_x.jwt"))
-	renewed(r, "local/token", written(t, a, r, "local/token"))
-	written(t, a, s, "local/signals")
+	token := renewed(s, "secrets/nomad_x.jwt", readWhenWritten(t, a, s, "secrets/nomad_x.jwt"))
+	renewed(r, "local/token", readWhenWritten(t, a, r, "local/token"))
+	readWhenWritten(t, a, s, "local/signals")
 	if n := restarts(t, a, r); n == 0 {
 		t.Error("the task has a new token in its environment without a restart")
 	}
@@ -152,11 +153,14 @@ func TestIdentitiesAreRenewed(t *testing.T) {
 	a.Kill()
 	a.Launch()
 	token = renewed(s, "secrets/nomad_x.jwt", token)
-	if got := written(t, a, s, "local/pid"); got != pid || restarts(t, a, s) != 0 {
+	if got := readWhenWritten(t, a, s, "local/pid"); got != pid || restarts(t, a, s) != 0 {
 		t.Errorf("the restart of the agent restarted the task: %s instead of %s", got, pid)
 	}
-	if code, body, err := throughSocket(a, s, "", "/v1/jobs"); err != nil || code != http.StatusUnauthorized {
-		t.Errorf("socket after the restart of the agent: %d %s, %v", code, body, err)
+	// The socket needs a token without access control, too; a token for others is none.
+	for token, want := range map[string]int{"": http.StatusUnauthorized, token: http.StatusForbidden, readWhenWritten(t, a, s, "secrets/nomad_token"): http.StatusOK} {
+		if code, body, err := throughSocket(a, s, token, "/v1/status/leader"); err != nil || code != want {
+			t.Errorf("socket after the restart of the agent, token %.10q: %d %s, %v", token, code, body, err)
+		}
 	}
 	renewed(s, "secrets/nomad_x.jwt", token)
 }
