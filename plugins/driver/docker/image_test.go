@@ -214,8 +214,10 @@ func TestImagesAreLoadedFromTheTaskDirectory(t *testing.T) {
 		return d, task
 	}
 	for i, c := range []struct{ image, load, text string }{
-		{"localhost/other:v1", "image.tar", `has no image "localhost/other:v1"`}, {"localhost/loaded:v1", "none.tar", "no such file"},
-		{"localhost/loaded:v1", "link", "escapes"}, {"localhost/loaded:v1", "../../x", "escapes"},
+		{"localhost/other:v1", "image.tar", `has no image "localhost/other:v1"`},
+		{"localhost/loaded:v1", "none.tar", "no such file"},
+		{"localhost/loaded:v1", "link", "escapes"},
+		{"localhost/loaded:v1", "../../x", "escapes"},
 	} {
 		d, task := start(i, c.image, c.load)
 		if _, err := d.Start(suite.Context(t), task); err == nil || !strings.Contains(err.Error(), c.text) {

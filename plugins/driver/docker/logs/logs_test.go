@@ -60,7 +60,10 @@ func TestBytesThatTheFilesHaveAreSkipped(t *testing.T) {
 		name, before, after string
 		removed             bool
 	}{
-		{"none", "0123", "", false}, {"same file", "0123", "45", false}, {"next file", "0123", "456789abcd", false}, {"at the end of a file", "0123456789", "ab", false},
+		{"none", "0123", "", false},
+		{"same file", "0123", "45", false},
+		{"next file", "0123", "456789abcd", false},
+		{"at the end of a file", "0123456789", "ab", false},
 		{"first file removed", "0123", "456789abcdefghijKLMNOPQRSTUVW", true},
 	} {
 		dir := t.TempDir()
