@@ -20,12 +20,13 @@ import (
 
 // secretJob writes what it gets to its secrets directory.
 func secretJob(id string) *api.Job {
-	j := kit.ShellJob(id, `printf '%s|%s|%s' "$V" "$E" "${secret.e.token}" > $NOMAD_SECRETS_DIR/out; exec sleep 1000`)
+	j := kit.ShellJob(id, `printf '%s|%s|%s|%s' "$V" "$E" "${secret.e.token}" "$NOMAD_TOKEN" > $NOMAD_SECRETS_DIR/out; exec sleep 1000`)
 	task := j.TaskGroups[0].Tasks[0]
 	task.Secrets = []*api.Secret{
 		{Name: "v", Provider: "nomad", Path: "nomad/jobs/${NOMAD_JOB_ID}"},
 		{Name: "e", Provider: "store", Path: "some/path", Env: map[string]string{"SUFFIX": "-of-${NOMAD_JOB_ID}"}},
 	}
+	task.Identity = &api.WorkloadIdentity{Name: "default", Env: true}
 	task.Env = map[string]string{"V": "${secret.v.password}", "E": "${secret.e.token}"}
 	secrets := 2
 	task.Resources.SecretsMB = &secrets
@@ -92,7 +93,7 @@ func taskSecrets(t *testing.T, a *kit.Agent) {
 	a.Register(secretJob("j"))
 	alloc := a.Running("j", 1)
 	out := filepath.Join(a.Dir, "data", "alloc", alloc.ID, "main", "secrets", "out")
-	got := written(t, a, out, "canary-of-the-variable-1|canary-of-the-store-1-of-j|canary")
+	got := secretsOf(t, a, out, "canary-of-the-variable-1|canary-of-the-store-1-of-j|canary")
 	if strings.Count(got, "canary-of-the-store-1-of-j") != 2 {
 		t.Errorf("the config has no secret: %s", got)
 	}
@@ -103,7 +104,10 @@ func taskSecrets(t *testing.T, a *kit.Agent) {
 	if shown, code := a.Run("alloc", "fs", alloc.ID, "main/secrets/out"); code == 0 || strings.Contains(shown, "canary") {
 		t.Errorf("users read the secrets: %s", shown)
 	}
-	hidden(t, a, alloc.ID)
+	if !strings.HasPrefix(token(got), "eyJ") {
+		t.Errorf("the task has the token %q", token(got))
+	}
+	hidden(t, a, alloc.ID, token(got))
 
 	a.Kill()
 	a.Launch()
@@ -113,15 +117,15 @@ func taskSecrets(t *testing.T, a *kit.Agent) {
 	if _, err := os.Stat(out); err != nil {
 		t.Errorf("after a restart of the agent: %v", err)
 	}
-	hidden(t, a, alloc.ID)
+	hidden(t, a, alloc.ID, token(got))
 
 	install(t, a, "canary-of-the-store-2")
 	putVariable(t, a, "nomad/jobs/j", "canary-of-the-variable-2")
 	if text, code := a.Run("alloc", "restart", alloc.ID); code != 0 {
 		t.Fatal(text)
 	}
-	written(t, a, out, "canary-of-the-variable-2|canary-of-the-store-2-of-j|canary")
-	hidden(t, a, alloc.ID)
+	got = secretsOf(t, a, out, "canary-of-the-variable-2|canary-of-the-store-2-of-j|canary")
+	hidden(t, a, alloc.ID, token(got))
 
 	a.Stop("j", false)
 	a.Until(20*time.Second, "the secrets to be unmounted", func() error {
@@ -130,11 +134,14 @@ func taskSecrets(t *testing.T, a *kit.Agent) {
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the secrets of an ended task: %v", err)
 	}
-	hidden(t, a, alloc.ID)
+	hidden(t, a, alloc.ID, token(got))
 }
 
-// written waits until the task has written text that begins so.
-func written(t *testing.T, a *kit.Agent, file, want string) (got string) {
+// token is the signed identity that the task has written.
+func token(got string) string { return got[strings.LastIndexByte(got, '|')+1:] }
+
+// secretsOf waits until the task has written text that begins so.
+func secretsOf(t *testing.T, a *kit.Agent, file, want string) (got string) {
 	t.Helper()
 	a.Until(20*time.Second, want, func() error {
 		b, err := os.ReadFile(file)
@@ -147,10 +154,10 @@ func written(t *testing.T, a *kit.Agent, file, want string) (got string) {
 }
 
 // hidden fails if a secret is in a file of the agent that is not in memory, or in what it shows.
-func hidden(t *testing.T, a *kit.Agent, alloc string) {
+func hidden(t *testing.T, a *kit.Agent, alloc, token string) {
 	t.Helper()
 	look := func(where string, text []byte) {
-		for _, canary := range []string{"canary-of-the-variable", "canary-of-the-store"} {
+		for _, canary := range []string{"canary-of-the-variable", "canary-of-the-store", token} {
 			if i := bytes.Index(text, []byte(canary)); i >= 0 {
 				t.Errorf("%s contains %s behind %q", where, canary, text[max(0, i-100):i])
 			}
