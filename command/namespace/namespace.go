@@ -68,11 +68,15 @@ func show(s *session.Session, n *api.Namespace) {
 	}
 	s.Print(view.Pairs(f...))
 	if len(n.Meta) > 0 {
-		var meta [][2]string
-		for _, k := range slices.Sorted(maps.Keys(n.Meta)) {
-			meta = append(meta, [2]string{k, n.Meta[k]})
+		s.Titled("Metadata", pairs(n.Meta))
+	}
+	for _, claims := range []struct {
+		title     string
+		templates map[string]string
+	}{{"Required Extra Claims", n.RequiredExtraClaims}, {"Optional Extra Claims", n.OptionalExtraClaims}} {
+		if len(claims.templates) > 0 {
+			s.Titled(claims.title, pairs(claims.templates))
 		}
-		s.Titled("Metadata", view.Pairs(meta...))
 	}
 	if p := n.NodePoolConfiguration; p != nil {
 		s.Titled("Node Pool Configuration", allowed(p.Default, p.Allowed, p.Denied))
@@ -83,6 +87,15 @@ func show(s *session.Session, n *api.Namespace) {
 	if c := n.ConsulConfiguration; c != nil {
 		s.Titled("Consul Configuration", allowed(c.Default, c.Allowed, c.Denied))
 	}
+}
+
+// pairs shows a map, sorted by its keys.
+func pairs(m map[string]string) string {
+	var all [][2]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, [2]string{k, m[k]})
+	}
+	return view.Pairs(all...)
 }
 
 // allowed shows a default and what is allowed and denied; a configuration has one of the two lists.

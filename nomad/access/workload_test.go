@@ -135,8 +135,8 @@ func TestWorkloadsReadTheirOwnVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := c.Rights.Explain(api.Right{On: api.OnVariable, Any: []string{"read"}}, "default/nomad/jobs/db"); !v.Allowed {
-		t.Error("explain refuses")
+	if v := c.Rights.Explain(api.Right{On: api.OnVariable, Any: []string{"read"}}, "default/nomad/jobs/db"); !v.Allowed || v.Policy != "" || !strings.Contains(v.Rule, "a workload") {
+		t.Errorf("explain: %+v", v)
 	}
 }
 

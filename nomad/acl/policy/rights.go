@@ -71,6 +71,9 @@ func Compile(policies ...Named) *Rights {
 	return r
 }
 
+// readableRule is the rule of [Rights.WithReadable] that [Rights.Explain] returns; no policy has it.
+const readableRule = "a workload lists and reads the variables of its job, group and task"
+
 // WithReadable returns rights that also permit to list and read variables of a namespace. The paths are no globs.
 func (r *Rights) WithReadable(namespace string, paths ...string) *Rights {
 	c := *r
@@ -181,6 +184,10 @@ func (r *Rights) Explain(right api.Right, name string) api.Verdict {
 		return v
 	}
 	e := r.decides(k, name)
+	if v.Allowed && (e == nil || !grantsAny(k, e.grants, right.Any)) {
+		v.Rule = readableRule
+		return v
+	}
 	if e == nil {
 		return v
 	}
