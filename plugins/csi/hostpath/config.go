@@ -39,6 +39,9 @@ type Config struct {
 	DriverName string
 	// CapacityBytes limits the sum of all volumes and snapshots; 0 means what the file system has.
 	CapacityBytes int64
+	// Password is the value that the secrets of a call must have under the key password; empty means that none is needed.
+	// Validations and lists need none.
+	Password string
 	// Intercept serves calls around the driver; nil means that the driver serves them itself.
 	Intercept grpc.UnaryServerInterceptor
 	// Log gets what happens; nil is silent. Requests are never logged.

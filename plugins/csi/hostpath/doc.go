@@ -31,6 +31,11 @@
 // A snapshot is a copy. The parameter snapshot_ready_after of the snapshot, or of its volume, plays storage on
 // which it is ready to use only some time after it was cut.
 //
+// # Password
+//
+// With Config.Password the driver plays a provider that authenticates: it refuses calls on volumes and snapshots whose secrets
+// do not have it under the key password.
+//
 // # Attach mode
 //
 // With Config.Attach the driver has ControllerPublish: it records the nodes that a volume is attached to and reports

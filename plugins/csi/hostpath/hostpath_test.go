@@ -285,3 +285,20 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 }
+
+func TestCallsNeedThePassword(t *testing.T) {
+	cl := client(t, start(t, hostpath.Config{StateDir: t.TempDir(), Password: "right"}))
+	for password, want := range map[string]bool{"": false, "wrong": false, "right": true} {
+		secrets := map[string]string{"password": password}
+		_, err := cl.CreateVolume(calls(t), &api.ControllerCreateRequest{Name: "v", Capabilities: caps(api.AttachmentFileSystem), Secrets: secrets})
+		if (err == nil) != want {
+			t.Errorf("create with %q: %v", password, err)
+		}
+		if err == nil {
+			continue
+		}
+		if _, err := cl.ListVolumes(calls(t), &api.ControllerListRequest{}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"context"
+	"crypto/subtle"
 	"runtime/debug"
 	"time"
 
@@ -46,7 +47,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	around := []grpc.UnaryServerInterceptor{d.guard}
+	around := []grpc.UnaryServerInterceptor{d.guard, d.admit}
 	if c.Intercept != nil {
 		around = append(around, c.Intercept)
 	}
@@ -77,6 +78,18 @@ func (d *driver) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			d.conf.Log.Debug("call", "method", info.FullMethod, "took", time.Since(begin))
 		}
 	}()
+	return next(ctx, req)
+}
+
+// admit refuses calls on volumes and snapshots without the password.
+func (d *driver) admit(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	switch r := req.(type) {
+	case *pb.ValidateVolumeCapabilitiesRequest, *pb.ListSnapshotsRequest, *pb.NodeExpandVolumeRequest:
+	case interface{ GetSecrets() map[string]string }:
+		if subtle.ConstantTimeCompare([]byte(r.GetSecrets()["password"]), []byte(d.conf.Password)) == 0 && d.conf.Password != "" {
+			return nil, status.Error(codes.Unauthenticated, "the secrets of the call do not have the password of the driver: set the item password")
+		}
+	}
 	return next(ctx, req)
 }
 
