@@ -27,6 +27,7 @@ func Hostpath() *cli.Command {
 			&cli.StringFlag{Name: "mode", Value: "monolith", Usage: "node, controller or monolith"},
 			&cli.BoolFlag{Name: "attach", Usage: "volumes must be attached to a node before they are mounted there"},
 			&cli.StringSliceFlag{Name: "topology", Usage: "key=value of this node; may be repeated"},
+			&cli.StringFlag{Name: "password", Usage: "password that the secrets of calls must have", Sources: cli.EnvVars("CSI_PASSWORD")},
 			&cli.IntFlag{Name: "max-volumes", Usage: "volumes per node; 0 means no limit"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -47,6 +48,7 @@ func Hostpath() *cli.Command {
 			err := hostpath.Run(ctx, hostpath.Config{
 				Endpoint: c.String("endpoint"), StateDir: c.String("state-dir"), NodeID: cmp.Or(c.String("node-id"), name),
 				Mode: c.String("mode"), Attach: c.Bool("attach"), Topology: topology, MaxVolumes: int64(c.Int("max-volumes")),
+				Password: c.String("password"),
 			})
 			if err != nil {
 				return cli.Exit(fmt.Sprintf("nomad csi-hostpath: %v", err), 1)
