@@ -100,7 +100,14 @@ if [ -n "${ACL:-}" ]; then
 	"$NOMAD" acl token self | sed "s/$NOMAD_TOKEN/<secret>/"
 fi
 
-say "run the embedded CSI driver as a job"
+say "store the password of the storage: for the driver, and for its volumes"
+password=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
+for path in nomad/jobs/hostpath demo/storage; do
+	echo "$password" | tr -d '\n' | admin var put -out none "$path" password=-
+done
+admin var list -out table
+
+say "run the embedded CSI driver as a job, which refuses calls without the password"
 sed "s|NOMAD_BINARY|$NOMAD|; s|STATE_DIR|$WORK/hostpath|" "$JOBS/hostpath.nomad.hcl" >"$WORK/hostpath.nomad.hcl"
 began=$(millis)
 admin job run -detach "$WORK/hostpath.nomad.hcl"
@@ -108,7 +115,8 @@ wait_for 20 "a healthy plugin" healthy
 echo "plugin healthy after $(($(millis) - began)) ms"
 "$NOMAD" plugin status hostpath
 
-say "create a volume"
+say "create a volume, which refers to the variable with the password"
+! sed '/secrets_from/d' "$JOBS/volume.hcl" | admin volume create - 2>&1 || fail "a volume was created without the password"
 admin volume create "$JOBS/volume.hcl"
 
 say "run a job that writes to it"
@@ -157,6 +165,9 @@ if [ -n "${ACL:-}" ]; then
 	! "$NOMAD" volume delete demo 2>&1 || fail "the volume was deleted"
 	! "$NOMAD" acl explain csi-write-volume || fail "csi-write-volume is allowed"
 fi
+
+say "the password is in no file of the agent: the servers store it encrypted, tasks have it in memory"
+! grep -rlF "$password" "$WORK" || fail "the password is in a file"
 
 say "clean up"
 "$NOMAD" job stop -purge -detach demo-reader >/dev/null
