@@ -103,6 +103,10 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 		j.NodePool = n.NodePoolConfiguration.Default
 	}
 	rules.Complete(&j)
+	j.ParentID = "" // the identities of a job name its parent
+	if old := s.State.Read().Job(j.Namespace, j.ID); old != nil {
+		j.ParentID = old.ParentID
+	}
 	if errs := s.check(&j); len(errs) > 0 {
 		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
 	}
