@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -24,13 +25,16 @@ type Provider struct {
 	External
 }
 
+// externalTimeout bounds a call: the libraries try several times before they return the reason of a failure.
+const externalTimeout = 15 * time.Second
+
 // encrypt adds the wrapping key to the row as each active provider encrypts it.
 func (s *Service) encrypt(ctx context.Context, k *api.RootKey, wrapping []byte) error {
 	for _, p := range s.Providers {
 		if !p.Active {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, externalTimeout)
 		encrypted, err := p.Encrypt(ctx, wrapping)
 		cancel()
 		if err != nil {
@@ -50,7 +54,7 @@ func (s *Service) decrypt(ctx context.Context, k *api.RootKey) error {
 			if p.Name != e.Provider {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			ctx, cancel := context.WithTimeout(ctx, externalTimeout)
 			var wrapping []byte
 			if wrapping, err = p.Decrypt(ctx, e.Wrapped); err == nil {
 				err = s.keep(k, wrapping)

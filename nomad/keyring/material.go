@@ -1,7 +1,6 @@
 package keyring
 
 import (
-	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ed25519"
@@ -11,14 +10,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 const (
@@ -44,9 +41,6 @@ type sealed struct{ Sign, Data, Seed []byte }
 
 // ed25519Suffix follows the id of a root key in the kid of its Ed25519 key.
 const ed25519Suffix = "-ed25519"
-
-// Ed25519KeyID is the kid of the Ed25519 key of a root key. The kid of its RSA key is the id itself.
-func Ed25519KeyID(id string) string { return id + ed25519Suffix }
 
 // newKey makes a root key and its wrapping key.
 func newKey(now time.Time) (key *api.RootKey, wrapping []byte, err error) {
@@ -137,20 +131,6 @@ func rsaKey(k *api.RootKey) (*rsa.PublicKey, error) {
 	return r, nil
 }
 
-// PublicKey returns the public key with a kid, an [*rsa.PublicKey] or an [ed25519.PublicKey]. The error is
-// [fault.NotFound] when no root key of the state has it.
-func PublicKey(tx *state.Txn, kid string) (crypto.PublicKey, error) {
-	id, isEd25519 := strings.CutSuffix(kid, ed25519Suffix)
-	k := tx.RootKey(id)
-	switch {
-	case k == nil || isEd25519 && len(k.PublicEd25519) != ed25519.PublicKeySize:
-		return nil, fault.New(fault.NotFound, "signing key %q not found", kid)
-	case isEd25519:
-		return ed25519.PublicKey(k.PublicEd25519), nil
-	}
-	return rsaKey(k)
-}
-
 // webKeys are the public halves as other programs verify with them.
 func webKeys(k *api.RootKey) ([]*api.JSONWebKey, error) {
 	r, err := rsaKey(k)
@@ -164,7 +144,7 @@ func webKeys(k *api.RootKey) ([]*api.JSONWebKey, error) {
 	}}
 	if len(k.PublicEd25519) > 0 {
 		keys = append(keys, &api.JSONWebKey{
-			Use: "sig", Kty: "OKP", Kid: Ed25519KeyID(k.KeyID), Alg: "EdDSA",
+			Use: "sig", Kty: "OKP", Kid: k.KeyID + ed25519Suffix, Alg: "EdDSA",
 			Crv: "Ed25519", X: base64.RawURLEncoding.EncodeToString(k.PublicEd25519),
 		})
 	}

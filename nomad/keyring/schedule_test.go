@@ -113,7 +113,7 @@ func TestKeysInUseAreNotDeleted(t *testing.T) {
 	first := w.active()
 	w.given(func(tx *state.Txn) {
 		tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "default", Path: "p"}, KeyID: first})
-		tx.PutNode(&api.Node{ID: "n1", IdentitySigningKeyID: keyring.Ed25519KeyID(first)})
+		tx.PutNode(&api.Node{ID: "n1", IdentitySigningKeyID: first})
 		tx.PutAlloc(&api.Allocation{ID: "a1", Namespace: "default", CreateTime: 1})
 		tx.PutAlloc(&api.Allocation{ID: "a2", Namespace: "default", CreateTime: time.Now().Add(time.Hour).UnixNano()})
 		tx.PutAlloc(&api.Allocation{ID: "a3", Namespace: "default", CreateTime: 1, ClientStatus: "failed"})

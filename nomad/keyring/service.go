@@ -80,7 +80,7 @@ func (s *Service) Handlers() []wire.Handler {
 // List lists the root keys, the oldest first.
 func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.RootKeyListResponse, error) {
 	out := &api.RootKeyListResponse{}
-	keys := []state.Key{state.TableKey(state.TableRootKeys), state.TableKey(state.TableVariables)} // rekeying ends with a change of variables
+	keys := []state.Key{state.TableKey(state.TableRootKeys), state.TableKey(state.TableVariables), state.TableKey(state.TableVolumes)} // rekeying ends with a change of data
 	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Keys = nil
 		for _, k := range ordered(tx) {
@@ -220,13 +220,14 @@ func reasons(all ...error) string {
 	return strings.Join(texts, ", ")
 }
 
-// Health is the reason why this server cannot sign, or cannot decrypt data that it stores; nil when it can.
+// Health is the reason why this server cannot sign, or cannot decrypt data that it stores; nil when it can. Callers without rights see
+// it, so the log has the details.
 func (s *Service) Health() error {
 	tx := s.State.Read()
 	for k := range tx.RootKeys() {
 		if k.State == api.RootKeyActive || shown(tx, k).State == api.RootKeyRekeying {
 			if _, err := s.secret(k); err != nil {
-				return err
+				return fault.New(fault.Unavailable, "this server cannot decrypt root key %s: its log has the cause and the next step", k.KeyID)
 			}
 		}
 	}

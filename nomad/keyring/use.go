@@ -2,7 +2,6 @@ package keyring
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -27,7 +26,7 @@ func uses(tx *state.Txn, k *api.RootKey) (used []string) {
 	}
 	n := 0
 	for node := range tx.Nodes() {
-		if strings.TrimSuffix(node.IdentitySigningKeyID, ed25519Suffix) == k.KeyID {
+		if node.IdentitySigningKeyID == k.KeyID {
 			n++
 		}
 	}

@@ -425,6 +425,55 @@ func TestRotatedKeysEncryptEverythingAgain(t *testing.T) {
 	})
 }
 
+// ending are keys that end a leader's term after so many encryptions.
+type ending struct {
+	*keys
+	left int
+	end  context.CancelFunc
+}
+
+func (e *ending) DataKey(ctx context.Context) (string, []byte, error) {
+	if e.left--; e.left == 0 {
+		e.end()
+	}
+	return e.keys.DataKey(ctx)
+}
+
+func TestTheNextLeaderContinuesToEncrypt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		for i := range 200 {
+			f.done(api.VariableApplyRequest{Path: fmt.Sprint("v", i), Items: items(fmt.Sprint(i))})
+		}
+		f.rotate("k2")
+		left := func() (n int) {
+			for range f.state.Read().VariablesOfRootKey("k1") {
+				n++
+			}
+			return n
+		}
+		term, end := context.WithCancel(t.Context())
+		first := variables.New(variables.Config{State: f.state, Raft: f.raft, Keys: &ending{f.keys, 100, end}})
+		if err := first.Rotate(term); err != nil {
+			t.Fatal(err)
+		}
+		if n := left(); n == 0 || n == 200 {
+			t.Fatalf("%d variables are left when the first leader ends", n)
+		}
+		stop := run(t, f.server().Rotate)
+		synctest.Wait()
+		if n := left(); n > 0 {
+			t.Errorf("%d variables are left after the second", n)
+		}
+		stop()
+		for i := range 200 {
+			if v := f.get(fmt.Sprint("v", i)); v.Items["k"] != fmt.Sprint(i) {
+				t.Fatalf("v%d is %+v", i, v)
+			}
+		}
+	})
+}
+
 func TestKeysInUseAreDeletedByForceOnly(t *testing.T) {
 	f := open(t)
 	f.done(api.VariableApplyRequest{Path: "p", Items: items("1")})
