@@ -181,7 +181,11 @@ func keepsSecrets(root *os.Root, f *os.File) error {
 	if err != nil {
 		return nil
 	}
-	if parts := strings.Split(rel, "/"); len(parts) >= 2 && parts[0] != sharedName && parts[1] == secretsName {
+	parts := strings.Split(rel, "/")
+	if parts[0] == ".." {
+		return fault.New(fault.Denied, "reading what is on a mount that was detached is prohibited")
+	}
+	if len(parts) >= 2 && parts[0] != sharedName && parts[1] == secretsName {
 		return fault.New(fault.Denied, "reading the secrets of task %s is prohibited", parts[0])
 	}
 	return nil
