@@ -46,14 +46,16 @@ func TestNoNewKeyWhileAnotherServerMayHaveTheOldOne(t *testing.T) {
 		b.Voters = func() (*api.Voters, bool, error) {
 			return &api.Voters{Servers: map[string]string{"1": "a", "2": "b", "3": "c"}}, true, nil
 		}
-		defer w.run(b.Lead)()
+		stop = w.run(b.Lead)
 		time.Sleep(time.Hour)
+		stop()
 		if w.active() != id {
 			t.Fatal("a new key was made while a server is away that has the old one")
 		}
 		unreadable(t, b, id, ".json is missing", "none of 1 other servers")
 		w.server("a", dir) // it returns
 		b.Servers = func() []string { return []string{"a", "b", "c"} }
+		defer w.run(b.Lead)()
 		time.Sleep(10 * time.Second)
 		if err := b.Health(); err != nil || w.active() != id {
 			t.Errorf("after the server with the key returned: %v", err)
@@ -190,11 +192,12 @@ func TestExternalServicesReplaceKeyFiles(t *testing.T) {
 		if w.active() != id {
 			t.Error("a new key was made while the services are away")
 		}
+		stop()
 		two.away = false
+		defer w.run(c.Lead)()
 		time.Sleep(10 * time.Second)
 		if err := c.Health(); err != nil {
 			t.Error(err)
 		}
-		stop()
 	})
 }
