@@ -12,7 +12,7 @@ func TestRegistrationDoesNotChooseTheParent(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	child := web()
-	child.ID, child.ParentID, child.Namespace = "par/dispatch-1", "par", "default"
+	child.ID, child.ParentID, child.Namespace, child.Type = "par/dispatch-1", "par", "default", api.JobTypeService
 	r.put(func(tx *state.Txn) { tx.PutJob(child) })
 	forged, again := web(), web()
 	forged.ID, forged.ParentID = "forged", "par"
