@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -32,7 +33,7 @@ func Login(name string) *cli.Command {
 			}
 			t, err := with(ctx, s, method)
 			if err != nil {
-				return session.Failed("logging in via "+method.Type+" and "+method.Name, err)
+				return session.Failed(fmt.Sprintf("logging in via %q", method.Name), err)
 			}
 			if s.Formatted() {
 				return s.Document(t)
