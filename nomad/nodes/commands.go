@@ -48,9 +48,9 @@ type SetStatus struct {
 	Missed bool `msg:",omitempty"`
 	// Silence is the time since the node's last heartbeat at that moment.
 	Silence time.Duration `msg:",omitempty"`
-	// IdentityKey is the root key of the identity that the node uses, if it was another one.
-	IdentityKey string `msg:",omitempty"`
-	Seed        string `msg:",omitempty"`
+	// IdentitySigningKeyID is the root key of the identity that the node uses, if it was another one.
+	IdentitySigningKeyID string `msg:",omitempty"`
+	Seed                 string `msg:",omitempty"`
 }
 
 // SetEligibility makes a node eligible for placements or not.
@@ -245,7 +245,7 @@ func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 		n.Events = withEvents(n.Events, tx, event("Node reconnected", api.NodeEventSubsystemCluster))
 	}
 	n.Events = withEvents(n.Events, tx, c.Events...)
-	n.IdentitySigningKeyID = cmp.Or(c.IdentityKey, n.IdentitySigningKeyID)
+	n.IdentitySigningKeyID = cmp.Or(c.IdentitySigningKeyID, n.IdentitySigningKeyID)
 	tx.PutNode(&n)
 	if !moved {
 		return &Outcome{}, nil

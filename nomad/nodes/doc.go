@@ -10,8 +10,12 @@
 //
 // Who writes what in an [api.Node]: the node its fingerprint (attributes, resources, drivers, CSI
 // plugins, meta, class, pool) by registering; this service status, eligibility, drain, events, computed
-// class and indexes. A node is known by its id and proved by its secret: a second node with the same
-// id and another secret is refused.
+// class and indexes. A node is known by its id: a second node with the same id and another secret is refused.
+//
+// Identities: the leader signs an identity with a registration or heartbeat. The first use of the identity binds the node: the
+// record gets the id of the key that signed it, and the secret alone is refused as long as the state has this key. An expired
+// identity is accepted for a registration only, together with the secret. Binding at the first use, not when it is issued, makes
+// a lost reply harmless: the node has the identity on its disk before it uses it. No token is stored here.
 //
 // Evaluations come from the same raft entry as the fact that causes them: a node that became ready,
 // or changed what constraints can see while ready, evaluates its jobs and all system jobs; one that

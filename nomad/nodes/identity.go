@@ -57,16 +57,6 @@ func bound(tx *state.Txn, n *api.Node) bool {
 	return n.IdentitySigningKeyID != "" && tx.RootKey(n.IdentitySigningKeyID) != nil
 }
 
-// Uses reports whether a node authenticates with an identity that the root key signed.
-func Uses(tx *state.Txn, keyID string) bool {
-	for n := range tx.Nodes() {
-		if n.IdentitySigningKeyID == keyID {
-			return true
-		}
-	}
-	return false
-}
-
 // identityOf verifies the identity of a node. With [identity.ErrExpired] it returns the identity too.
 func (s *Service) identityOf(tx *state.Txn, nodeID, token string) (*verified, error) {
 	s.mu.Lock()

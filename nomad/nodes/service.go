@@ -261,7 +261,7 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		}
 		return s.update(ctx, n.ID, by, answer{})
 	}
-	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), IdentityKey: key, Seed: uuid.NewString()})
+	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), IdentitySigningKeyID: key, Seed: uuid.NewString()})
 	if err != nil {
 		return nil, fmt.Errorf("update status of node %q: %w", n.ID, err)
 	}

@@ -647,7 +647,7 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.IdentityKey == "" {
+	if z.IdentitySigningKeyID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
@@ -697,9 +697,9 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendDuration(o, z.Silence)
 		}
 		if (zb0001Mask & 0x20) == 0 { // if not omitted
-			// string "IdentityKey"
-			o = append(o, 0xab, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79, 0x4b, 0x65, 0x79)
-			o = msgp.AppendString(o, z.IdentityKey)
+			// string "IdentitySigningKeyID"
+			o = append(o, 0xb4, 0x49, 0x64, 0x65, 0x6e, 0x74, 0x69, 0x74, 0x79, 0x53, 0x69, 0x67, 0x6e, 0x69, 0x6e, 0x67, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.IdentitySigningKeyID)
 		}
 		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Seed"
@@ -790,10 +790,10 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Silence")
 				return
 			}
-		case "IdentityKey":
-			z.IdentityKey, bts, err = msgp.ReadStringBytes(bts)
+		case "IdentitySigningKeyID":
+			z.IdentitySigningKeyID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "IdentityKey")
+				err = msgp.WrapError(err, "IdentitySigningKeyID")
 				return
 			}
 		case "Seed":
@@ -824,7 +824,7 @@ func (z *SetStatus) Msgsize() (s int) {
 			s += z.Events[za0001].Msgsize()
 		}
 	}
-	s += 7 + msgp.BoolSize + 8 + msgp.DurationSize + 12 + msgp.StringPrefixSize + len(z.IdentityKey) + 5 + msgp.StringPrefixSize + len(z.Seed)
+	s += 7 + msgp.BoolSize + 8 + msgp.DurationSize + 21 + msgp.StringPrefixSize + len(z.IdentitySigningKeyID) + 5 + msgp.StringPrefixSize + len(z.Seed)
 	return
 }
 
