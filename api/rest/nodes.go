@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -34,6 +35,23 @@ func (c *Client) SetEligibility(ctx context.Context, id string, eligible bool) (
 func (c *Client) Drain(ctx context.Context, id string, spec *api.DrainSpec, markEligible bool, meta map[string]string) (*api.NodeWriteResponse, error) {
 	body := api.NodeDrainRequest{NodeID: id, DrainSpec: spec, MarkEligible: markEligible, Meta: meta}
 	return put[api.NodeWriteResponse](ctx, c, nil, body, "node", id, "drain")
+}
+
+// NodeIdentity returns the claims of the signed identity of a node.
+func (c *Client) NodeIdentity(ctx context.Context, id string) (json.RawMessage, error) {
+	out, _, err := get[struct{ Claims json.RawMessage }](ctx, c, Query{}.with("node_id", id), "client", "identity")
+	return out.Claims, err
+}
+
+// RenewNodeIdentity makes a node request a new identity.
+func (c *Client) RenewNodeIdentity(ctx context.Context, id string) error {
+	_, err := put[api.Empty](ctx, c, nil, map[string]string{"NodeID": id}, "client", "identity", "renew")
+	return err
+}
+
+// IntroduceNode creates a token that introduces new nodes.
+func (c *Client) IntroduceNode(ctx context.Context, r api.NodeIntroductionRequest) (*api.NodeIntroductionResponse, error) {
+	return put[api.NodeIntroductionResponse](ctx, c, nil, r, "acl", "identity", "client-introduction-token")
 }
 
 // NodeStats returns the resource usage of a node; "" is the node of the agent.

@@ -55,7 +55,7 @@ var needed = map[string]string{
 var queries = map[string]string{
 	"GET /v1/volumes": "type=csi", "GET /v1/plugins": "type=csi", "GET /v1/volumes/external": "plugin_id=x", "GET /v1/volumes/snapshot": "plugin_id=x",
 	"DELETE /v1/volumes/snapshot": "plugin_id=x&snapshot_id=x", "DELETE /v1/volume/csi/:id/detach": "node=x", "DELETE /v1/volumes/attachments": "node=x&plugin_id=x&external_id=x",
-	"GET /v1/client/stats": "node_id=x", "* /v1/client/gc": "node_id=x", "GET /v1/client/fs/logs/:id": "task=t&type=stdout", "GET /v1/client/fs/stat/:id": "path=/",
+	"GET /v1/client/stats": "node_id=x", "* /v1/client/gc": "node_id=x", "GET /v1/client/identity": "node_id=x", "PUT /v1/client/identity/renew": "node_id=x", "GET /v1/client/fs/logs/:id": "task=t&type=stdout", "GET /v1/client/fs/stat/:id": "path=/",
 	"GET /v1/client/fs/cat/:id": "path=/", "GET /v1/client/fs/readat/:id": "path=/&offset=0&limit=1", "GET /v1/client/fs/stream/:id": "path=/",
 	"PUT /v1/agent/join": "address=x", "PUT /v1/agent/force-leave": "node=x", "DELETE /v1/operator/raft/peer": "id=x", "PUT /v1/operator/raft/transfer-leadership": "id=x",
 	"PUT /v1/agent/servers": "address=x", "GET /v1/acl/explain": "on=node&capability=read", "DELETE /v1/operator/keyring/key/:id": "force=true",

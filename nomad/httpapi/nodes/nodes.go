@@ -11,7 +11,7 @@ import (
 )
 
 // Routes are the endpoints of nodes and node pools.
-func Routes() []endpoint.Route { return slices.Concat(nodeRoutes, poolRoutes) }
+func Routes() []endpoint.Route { return slices.Concat(nodeRoutes, poolRoutes, identityRoutes) }
 
 var nodeRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/nodes", Serve: nodeList},
