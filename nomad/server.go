@@ -58,6 +58,7 @@ type Server struct {
 	members   *member.Members
 	evals     *evals.Service
 	keyring   *keyring.Service
+	nodes     *nodes.Service
 	identity  *identity.Service
 	loops     []leaderLoop
 }
@@ -193,6 +194,7 @@ func (s *Server) services() {
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
 		Servers: s.serversHere, Voters: s.raft.Voters, Identities: s.identity, Introduction: s.conf.Introduction,
 	})
+	s.nodes = nodeService
 	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify, Identities: s.identity})
 	s.rpc = rpc.New(rpc.Config{
 		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify, Gate: gate,
@@ -317,6 +319,9 @@ func (s *Server) Run(ctx context.Context) error {
 	err := group.Wait()
 	return errors.Join(err, s.raft.Close())
 }
+
+// IntroductionViolations returns how many new nodes had no valid introduction since this server started.
+func (s *Server) IntroductionViolations() uint64 { return s.nodes.Violations() }
 
 // Close gives back what New opened when Run is never called.
 func (s *Server) Close() error {

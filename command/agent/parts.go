@@ -47,6 +47,9 @@ func (a *agent) serverConfig() nomad.Config {
 			Multiplier: s.RaftMultiplier, SnapshotInterval: s.RaftSnapshotInterval,
 			SnapshotThreshold: uint64(s.RaftSnapshotThreshold), TrailingLogs: uint64(s.RaftTrailingLogs),
 		},
+		Introduction: nodes.Introduction{
+			Enforcement: nodes.Enforcement(s.Introduction.Enforcement), DefaultTTL: s.Introduction.DefaultTTL, MaxTTL: s.Introduction.MaxTTL,
+		},
 		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: s.JobMaxCount, SourceMax: sourceMax(s.JobMaxSource)},
 		Volumes:   reconciler.Limits{FenceHook: s.FenceHook},
@@ -112,7 +115,7 @@ func (a *agent) clientConfig() client.Config {
 	in, c := a.cfg.Client, client.Default()
 	c.Region, c.Datacenter, c.Name, c.Version = a.cfg.Region, a.cfg.Datacenter, a.cfg.Name, a.version
 	c.NodeClass, c.NodePool, c.Meta, c.Options = in.NodeClass, in.NodePool, in.Meta, in.Options
-	c.DefaultIneligible = in.DefaultIneligible
+	c.DefaultIneligible, c.IntroToken = in.DefaultIneligible, in.IntroToken
 	c.ServerHere = func() bool { return a.server != nil && len(a.link.Servers()) == 1 }
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
 	c.CommonPluginDir = cmp.Or(in.CommonPluginDir, filepath.Join(a.dirs.data, "common_plugins"))
@@ -177,6 +180,7 @@ func (a *agent) gauges() map[string]float64 {
 	out := map[string]float64{"runtime.num_goroutines": float64(runtime.NumGoroutine())}
 	if a.server != nil {
 		maps.Copy(out, a.server.Schedulers().Gauges())
+		out["client.introduction_violation_num"] = float64(a.server.IntroductionViolations())
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ func Command(version string) *cli.Command {
 			&cli.StringFlag{Name: "node-pool", Usage: "pool of this node"},
 			&cli.StringSliceFlag{Name: "meta", Usage: "key=value of this node; may be repeated"},
 			&cli.StringFlag{Name: "network-interface", Usage: "interface whose address tasks get"},
+			&cli.StringFlag{Name: "client-intro-token", Usage: "token of \"nomad node intro create\"; NOMAD_CLIENT_INTRO_TOKEN wins over it"},
 			&cli.StringFlag{Name: "servers", Usage: "comma-separated RPC addresses of servers"},
 			&cli.BoolFlag{Name: "server", Usage: "run a server"},
 			&cli.BoolFlag{Name: "client", Usage: "run a client"},
@@ -121,6 +123,7 @@ func configure(c *cli.Command) (*config.Config, error) {
 		}
 		cfg.Client.Meta[key] = value
 	}
+	cfg.Client.IntroToken = cmp.Or(os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"), c.String("client-intro-token"))
 	if err := absolute(cfg); err != nil {
 		return nil, err
 	}

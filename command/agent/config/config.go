@@ -137,6 +137,8 @@ type Server struct {
 	RaftTrailingLogs      int           `hcl:"raft_trailing_logs"`
 	// PlanRejection takes nodes out of scheduling that plans are rejected on again and again.
 	PlanRejection PlanRejection `hcl:"plan_rejection_tracker"`
+	// Introduction is the requirement for new nodes.
+	Introduction Introduction `hcl:"client_introduction"`
 	// Scheduler is what a new cluster begins with.
 	Scheduler Scheduler `hcl:"default_scheduler_config"`
 }
@@ -146,6 +148,13 @@ type PlanRejection struct {
 	Enabled   bool          `hcl:"enabled"`
 	Threshold int           `hcl:"node_threshold"`
 	Window    time.Duration `hcl:"node_window"`
+}
+
+// Introduction configures the introduction of new nodes: the enforcement is none, warn or strict.
+type Introduction struct {
+	Enforcement string        `hcl:"enforcement"`
+	DefaultTTL  time.Duration `hcl:"default_identity_ttl"`
+	MaxTTL      time.Duration `hcl:"max_identity_ttl"`
 }
 
 // Client is the client block.
@@ -183,6 +192,8 @@ type Client struct {
 	DefaultIneligible bool `hcl:"default_ineligible"`
 	// DrainOnShutdown is nil where the block is absent.
 	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
+	// IntroToken introduces a new node; it is set by a flag or the environment only.
+	IntroToken string
 }
 
 // DrainOnShutdown is how a client drains its node when leave_on_interrupt or leave_on_terminate ends it.
@@ -285,6 +296,7 @@ func Default() *Config {
 			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
 			Scheduler:     Scheduler{Algorithm: string(api.SchedulerAlgorithmBinpack), Preemption: Preemption{System: true}},
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
+			Introduction: Introduction{Enforcement: "warn", DefaultTTL: 5 * time.Minute, MaxTTL: 30 * time.Minute},
 		},
 		Autopilot: Autopilot{
 			CleanupDeadServers: autopilot.CleanupDeadServers, LastContactThreshold: autopilot.LastContactThreshold,
@@ -305,6 +317,9 @@ func (c *Config) SetDev() {
 	c.Dev = true
 	c.BindAddr, c.LogLevel, c.EnableDebug = "127.0.0.1", "DEBUG", true
 	c.Server.Enabled, c.Server.BootstrapExpect = true, 1
+	if c.Server.Introduction.Enforcement == "warn" {
+		c.Server.Introduction.Enforcement = "none"
+	}
 	c.Client.Enabled = true
 	c.Client.GCInterval, c.Client.GCDiskUsage, c.Client.GCInodeUsage = 10*time.Minute, 99, 99
 	if c.Plugins == nil {

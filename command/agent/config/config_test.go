@@ -181,10 +181,12 @@ client {
 		t.Errorf("%+v", c.Client)
 	}
 	for text, want := range map[string]string{
-		`client { host_network "x" {} }`:                   `"x" needs a cidr`,
-		`client { host_network "x" { cidr = "nowhere" } }`: `cidr "nowhere"`,
-		`client { reserved { cores = "a" } }`:              "client.reserved.cores",
-		`client { reservable_cores = "3-1" }`:              "client.reservable_cores",
+		`client { host_network "x" {} }`:                                 `"x" needs a cidr`,
+		`client { host_network "x" { cidr = "nowhere" } }`:               `cidr "nowhere"`,
+		`client { reserved { cores = "a" } }`:                            "client.reserved.cores",
+		`client { reservable_cores = "3-1" }`:                            "client.reservable_cores",
+		`server { client_introduction { enforcement = "all" } }`:         "none of none, warn and strict",
+		`server { client_introduction { default_identity_ttl = "2h" } }`: "default_identity_ttl 2h0m0s is not between",
 	} {
 		c := config.Default()
 		decode(t, c, text)
@@ -292,13 +294,11 @@ func TestLimitsHaveDefaultsAndBounds(t *testing.T) {
 
 func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 	for body, want := range map[string]string{
-		"server {\n non_voting_server = true\n}":                              "server.non_voting_server is not in this version",
-		"server {\n non_voting_server = false\n}":                             "",
-		"sentinel {\n import \"x\" { path = \"y\" }\n}":                       "sentinel is not in this version",
-		"server { client_introduction {\n enforcement = \"strict\"\n} }":      "nodes would join without an introduction",
-		"server { client_introduction {\n default_identity_ttl = \"5m\"\n} }": "",
-		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}":    "autopilot.enable_redundancy_zones",
-		"client { users {\n dynamic_user_min = 1000\n} }":                     "client.users.dynamic_user_min",
+		"server {\n non_voting_server = true\n}":                           "server.non_voting_server is not in this version",
+		"server {\n non_voting_server = false\n}":                          "",
+		"sentinel {\n import \"x\" { path = \"y\" }\n}":                    "sentinel is not in this version",
+		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}": "autopilot.enable_redundancy_zones",
+		"client { users {\n dynamic_user_min = 1000\n} }":                  "client.users.dynamic_user_min",
 	} {
 		c := config.Default()
 		err := c.Decode("a.hcl", []byte(body))

@@ -34,7 +34,6 @@ var known = map[string]bool{
 	"client.log_file":                           true,
 	"client.fingerprint":                        true,
 	"server.job_default_priority":               true,
-	"server.client_introduction":                true,
 	"server.protocol_version":                   true,
 	"server.raft_protocol":                      true,
 	"server.csi_volume_claim_gc_interval":       true,
@@ -89,15 +88,14 @@ var harmful = map[string]struct {
 	harmless any
 	why      string
 }{
-	"sentinel":                               {nil, "its policies would not be enforced"},
-	"server.non_voting_server":               {false, "the server would vote"},
-	"server.job_default_priority":            {50, "jobs without a priority would have 50"},
-	"server.redundancy_zone":                 {"", "the server would vote together with others of its zone"},
-	"server.upgrade_version":                 {"", "servers of another version would be peers at once"},
-	"server.client_introduction.enforcement": {"", "nodes would join without an introduction"},
-	"autopilot.enable_redundancy_zones":      {false, "all servers would vote"},
-	"autopilot.enable_custom_upgrades":       {false, "servers of another version would be peers at once"},
-	"client.disk_free_mb":                    {0, "another amount of disk would be given to jobs"},
-	"client.users.dynamic_user_min":          {0, "users outside of the range would be taken"},
-	"client.users.dynamic_user_max":          {0, "users outside of the range would be taken"},
+	"sentinel":                          {nil, "its policies would not be enforced"},
+	"server.non_voting_server":          {false, "the server would vote"},
+	"server.job_default_priority":       {50, "jobs without a priority would have 50"},
+	"server.redundancy_zone":            {"", "the server would vote together with others of its zone"},
+	"server.upgrade_version":            {"", "servers of another version would be peers at once"},
+	"autopilot.enable_redundancy_zones": {false, "all servers would vote"},
+	"autopilot.enable_custom_upgrades":  {false, "servers of another version would be peers at once"},
+	"client.disk_free_mb":               {0, "another amount of disk would be given to jobs"},
+	"client.users.dynamic_user_min":     {0, "users outside of the range would be taken"},
+	"client.users.dynamic_user_max":     {0, "users outside of the range would be taken"},
 }

@@ -80,6 +80,9 @@ func (s Server) shown() map[string]any {
 		"PlanRejectionTracker": map[string]any{
 			"Enabled": s.PlanRejection.Enabled, "NodeThreshold": s.PlanRejection.Threshold, "NodeWindow": s.PlanRejection.Window,
 		},
+		"ClientIntroduction": map[string]any{
+			"Enforcement": s.Introduction.Enforcement, "DefaultIdentityTTL": s.Introduction.DefaultTTL.String(), "MaxIdentityTTL": s.Introduction.MaxTTL.String(),
+		},
 	}
 }
 

@@ -15,6 +15,7 @@ var unshown = map[string]string{
 	"Server.FenceHook":     "clients know no such key",
 	"Server.Scheduler":     "the servers' is at /v1/operator/scheduler/configuration",
 	"ACL.ReplicationToken": "a secret",
+	"Client.IntroToken":    "a secret",
 	"Warnings":             "they are in the log",
 	"Again":                "no value",
 }

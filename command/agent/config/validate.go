@@ -129,6 +129,11 @@ func (s Server) wrongScheduling() []error {
 	if t := s.PlanRejection; t.Enabled && (t.Threshold < 1 || t.Window <= 0) {
 		errs = append(errs, fmt.Errorf("server.plan_rejection_tracker needs a node_threshold of at least 1 and a node_window above 0"))
 	}
+	if i := s.Introduction; !slices.Contains([]string{"none", "warn", "strict"}, i.Enforcement) {
+		errs = append(errs, fmt.Errorf("server.client_introduction.enforcement %q is none of none, warn and strict", i.Enforcement))
+	} else if i.DefaultTTL < time.Second || i.DefaultTTL > i.MaxTTL {
+		errs = append(errs, fmt.Errorf("server.client_introduction: default_identity_ttl %s is not between 1s and max_identity_ttl %s", i.DefaultTTL, i.MaxTTL))
+	}
 	return errs
 }
 
