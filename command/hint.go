@@ -28,6 +28,8 @@ var needed = map[string]struct{ read, write string }{
 	"client/fs":         {"read-fs", management},
 	"client/fs/logs":    {"read-logs", management},
 	"client/stats":      {"node:read", management},
+	"client/identity":   {"node:read", "node:write"},
+	"acl/identity":      {management, "node:write"},
 	"evaluation":        {"read-job", management},
 	"deployment":        {"read-job", "submit-job"},
 	"volumes":           {"csi-list-volume", "csi-write-volume"},

@@ -26,6 +26,9 @@ node status -self
 node status -json x
 node drain -enable -yes -detach x
 node drain -disable x
+node identity get x
+node identity renew x
+node intro create
 node eligibility -disable x
 node config -servers
 job status

@@ -12,7 +12,9 @@ import (
 
 // Group is "nomad node".
 func Group() *cli.Command {
-	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"), Config("config"))
+	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"), Config("config"),
+		session.Group("identity", "show and renew identities of nodes", identityGet("get"), identityRenew("renew")),
+		session.Group("intro", "introduce new nodes", introCreate("create")))
 }
 
 // target is the node of the argument, or with -self that of the asked agent.
