@@ -64,7 +64,10 @@ func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*
 			out.Tokens[identities.Name(id)] = signed[identities.Name(id)]
 		}
 	}
-	return out, writeIdentities(of.Dir(), list, signed)
+	if err := writeIdentities(of.Dir(), list, signed); err != nil {
+		return nil, fmt.Errorf("task %s: write identities: %w", t.name, err)
+	}
+	return out, nil
 }
 
 func namesOf(list []*api.WorkloadIdentity) (names []string) {

@@ -134,6 +134,9 @@ func TestFilesOfIdentitiesStayInTheDirectoryOfTheTask(t *testing.T) {
 			b.until(t, "started or refused", func(s map[string]*api.TaskState) bool { return s["t"].State != api.TaskStatePending })
 			cancel()
 			_ = wait()
+			if s := b.States()["t"]; s.Failed != (name == "parent" || name == "link") {
+				t.Errorf("failed %v, events %v", s.Failed, events(s))
+			}
 			for _, dir := range []string{outside, b.conf.Dirs.Dir()} {
 				if _, err := os.Lstat(filepath.Join(dir, "escaped")); !os.IsNotExist(err) {
 					t.Errorf("a file was written in %s: %v", dir, err)
