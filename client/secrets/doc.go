@@ -7,6 +7,6 @@
 // Invariants:
 //   - A value is returned to the caller and is in no error, no log and no file.
 //   - An executable runs without a shell, for a limited time and with limited output. All of its processes have ended when the
-//     call returns: as root it runs in a pid namespace, otherwise in a process group.
+//     call returns: as root it runs in a pid namespace, otherwise in a process group. It ends with the agent.
 //   - What it prints is untrusted: output that is not of the form above is an error that does not quote it.
 package secrets

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -161,6 +162,8 @@ func run(ctx context.Context, dir, provider string, env []string, args ...string
 	case <-ctx.Done():
 		return nil, fault.New(fault.Invalid, "waited too long for other providers to end")
 	}
+	runtime.LockOSThread() // the executable is killed when the thread that started it ends
+	defer runtime.UnlockOSThread()
 	limited, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := &output{full: func() { stop(errTooMuch) }}
@@ -213,7 +216,7 @@ func command(ctx context.Context, program string, env, args []string, out io.Wri
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "CPI_OPERATION=" + args[0]}, env...)
 	c.Dir, c.Stdout, c.WaitDelay = filepath.Dir(program), out, drainMax
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 	}
