@@ -39,9 +39,12 @@ func (g *Gate) check(ctx context.Context, r *api.ACLCheckRequest) (*api.ACLCheck
 
 // authenticate finds the caller of a request that must have a token. Without access control only workloads have one.
 func (g *Gate) authenticate(r *api.ACLCheckRequest) (*api.ACLCheckResponse, error) {
+	if r.AuthToken == "" {
+		return nil, fault.New(fault.Unauthenticated, "the request needs a token or a workload identity")
+	}
 	c, err := g.Caller(r.AuthToken)
-	if err != nil || c.Anonymous() {
-		return nil, ErrDenied
+	if err != nil {
+		return nil, err
 	}
 	out := &api.ACLCheckResponse{AccessorID: c.Token.AccessorID}
 	out.Index = max(g.State.Touched(Tables...), 1)
