@@ -118,6 +118,17 @@ func lookSecrets(at int) (fd int, mounted bool, err error) {
 	return fd, true, err
 }
 
+// SecretsFull reports whether the secrets of a task are in memory and have no room left.
+func (a Alloc) SecretsFull(task string) bool {
+	at, err := a.openSecrets(task)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(at)
+	var fs unix.Statfs_t
+	return a.inMemory && unix.Fstatfs(at, &fs) == nil && fs.Type == unix.TMPFS_MAGIC && (fs.Bavail == 0 || fs.Ffree == 0)
+}
+
 // UnmountSecrets removes the secrets of all tasks and the file systems in memory that they are in; plain directories stay as they are.
 // It detaches those in use. It stops at a mount inside of them, or of another kind, with an error of class Conflict.
 func (a Alloc) UnmountSecrets() error {

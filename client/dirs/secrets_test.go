@@ -2,10 +2,13 @@ package dirs_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +63,9 @@ func TestSecretsAreInMemory(t *testing.T) {
 		if err := os.WriteFile(dir+"/big", make([]byte, mb<<20+1), 0o600); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%s: more than its size: %v", task, err)
 		}
+		if !a.SecretsFull(task) || os.Remove(dir+"/big") != nil || a.SecretsFull(task) {
+			t.Errorf("%s: it is not known to be full, or to have room", task)
+		}
 	}
 }
 
@@ -102,6 +108,39 @@ func TestSecretsInUseAreWipedAndDetached(t *testing.T) {
 	}
 	if names, _ := busy.Readdirnames(-1); len(names) > 0 {
 		t.Errorf("%q is left to who has the directory open", names)
+	}
+	if err := a.Remove(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSecretsInOtherMountNamespaces: another task holds a copy of the mount.
+func TestSecretsInOtherMountNamespaces(t *testing.T) {
+	a := inMemory(t)
+	dir := a.Task("web").Secrets()
+	write(t, dir+"/token", "x")
+	other := exec.Command("/bin/sh", "-c", "echo; exec sleep 1000")
+	other.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	begun, err := other.StdoutPipe()
+	if err == nil {
+		err = other.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	if _, err := begun.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	there := fmt.Sprintf("/proc/%d/root%s/", other.Process.Pid, dir)
+	if _, err := os.Stat(there + "token"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.UnmountSecrets(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(there + "token"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the copy contains the secret: %v", err)
 	}
 	if err := a.Remove(); err != nil {
 		t.Fatal(err)
