@@ -137,7 +137,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	job, cred, err := t.build(starting, spec, d, p, id)
-	for told := false; dirs.Unwritable(err); told = true {
+	for told := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); told = true {
 		if !told {
 			t.say(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
 		}
