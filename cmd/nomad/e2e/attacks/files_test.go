@@ -143,6 +143,11 @@ func TestSecretsAreInNoFile(t *testing.T) {
 		send(t, a, s, http.MethodPut, "/v1/jobs", `{"Job":`+s)
 		a.Run("var", "get", "-token", s, "app/none")
 	}
+	if out, code := a.Run("node", "intro", "create", "-node-name", "n2"); code != 0 || !signed.MatchString(out) {
+		t.Errorf("node intro create: %d %s", code, out)
+	} else {
+		c["an introduction"] = signed.FindString(out)
+	}
 	if out, code := a.Run("volume", "snapshot", "create", "-secret", "password="+c.add("a snapshot"), "v1", "s1"); code != 0 {
 		t.Error(out)
 	}
@@ -157,7 +162,7 @@ func TestSecretsAreInNoFile(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/v1/jobs", "/v1/job/canary", "/v1/job/canary/versions", "/v1/job/canary/submission?version=0", "/v1/allocations?task_states=true", "/v1/nodes", "/v1/volumes", "/v1/volume/csi/v1",
-		"/v1/vars", "/v1/agent/self", "/v1/metrics", "/v1/acl/tokens", "/v1/operator/keyring/keys", "/v1/evaluations", "/v1/volumes/snapshot?plugin_id=hp",
+		"/v1/vars", "/v1/client/identity", "/v1/agent/self", "/v1/metrics", "/v1/acl/tokens", "/v1/operator/keyring/keys", "/v1/evaluations", "/v1/volumes/snapshot?plugin_id=hp",
 	} {
 		out, code := send(t, a, kit.ManagementToken, http.MethodGet, path, "")
 		if code != http.StatusOK {
