@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -57,6 +58,8 @@ const (
 	identityFile = "identity.jwt"
 	// introFile holds an introduction token for a node whose configuration has none.
 	introFile = "intro_token.jwt"
+	// identityWait bounds the wait until the first identity is stored.
+	identityWait = time.Second
 )
 
 // readToken returns the token in a file of the state directory; empty for none.
@@ -81,13 +84,14 @@ func (c *Client) credential() string { return cmp.Or(c.identitySigned(), c.secre
 
 // identityReceived stores a new identity and uses it once it is stored: from its first use on the servers refuse the
 // secret alone, and a node that lost its identity needs an introduction. A node that has an older identity in the file
-// uses the new one even if the disk fails. Heartbeats do not wait for the disk.
+// uses the new one even if the disk fails. Heartbeats do not wait for the disk, except for a moment with the first identity:
+// servers that know an older one refuse calls with the secret.
 func (c *Client) identityReceived(jwt string) {
 	if jwt == "" {
 		return
 	}
 	c.renewIdentity.Store(false)
-	c.files.identity.begin(func() error {
+	write := func() error {
 		err := durable.WriteFile(filepath.Join(c.conf.StateDir, identityFile), []byte(jwt), 0o600)
 		if err != nil {
 			c.log.Warn("store the signed identity of the node", "error", err)
@@ -99,7 +103,12 @@ func (c *Client) identityReceived(jwt string) {
 		c.conf.Servers.SetNode(c.id, jwt)
 		c.node.beatSoon()
 		return err
-	})
+	}
+	if c.identitySigned() != "" {
+		c.files.identity.begin(write)
+	} else if err := c.files.identity.await(write, identityWait); err != nil {
+		c.log.Warn("the node has no signed identity yet", "error", err)
+	}
 }
 
 // nodeIdentity returns the claims of the node's signed identity.
