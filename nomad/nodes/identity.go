@@ -18,6 +18,8 @@ const (
 	// identityBeats is the least lifetime of an identity, in intervals between heartbeats: an identity is renewed in the
 	// last third of its lifetime, and the heartbeat that renews it may fail.
 	identityBeats = 9
+	// keyWait bounds the wait of a registration for the first root key of a cluster.
+	keyWait = 2 * time.Second
 	// identitiesKept bounds how many verified identities are remembered.
 	identitiesKept = 1 << 16
 )
@@ -142,11 +144,21 @@ func (s *Service) issue(ctx context.Context, n *api.Node, by sender, beat time.D
 	return token
 }
 
+// awaitKey waits, bounded, for the first root key of a new cluster.
+func (s *Service) awaitKey(ctx context.Context) {
+	if s.identities == nil || s.state.Read().ActiveRootKey() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyWait)
+	defer cancel()
+	_ = state.Until(ctx, s.state, []state.Key{state.TableKey(state.TableRootKeys)}, func(tx *state.Txn) bool { return tx.ActiveRootKey() != nil })
+}
+
 // claimsOf returns the claims of a node's identity.
 func claimsOf(n *api.Node, region string) *identity.Claims {
 	return &identity.Claims{
 		Subject: "node:" + region + ":" + n.NodePool + ":" + n.ID + ":default", Audience: []string{identity.AudienceNode},
-		NodeID: n.ID, NodeName: n.Name, NodePool: n.NodePool, NodeDatacenter: n.Datacenter, NodeClass: n.NodeClass,
+		NodeID: n.ID, NodePool: n.NodePool, NodeDatacenter: n.Datacenter, NodeClass: n.NodeClass,
 	}
 }
 
@@ -158,5 +170,5 @@ func due(v *verified, n *api.Node, active string, now time.Time) bool {
 	}
 	c := v.claims
 	return 3*(c.Expiry-now.Unix()) <= c.Expiry-c.IssuedAt ||
-		c.NodeName != n.Name || c.NodePool != n.NodePool || c.NodeDatacenter != n.Datacenter || c.NodeClass != n.NodeClass
+		c.NodePool != n.NodePool || c.NodeDatacenter != n.Datacenter || c.NodeClass != n.NodeClass
 }

@@ -178,6 +178,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	if old != nil && reason != "" && old.IdentitySigningKeyID != "" {
 		s.log.Warn("a node registered with its secret alone, because the key of its identity was removed", "node", n.ID, "key", old.IdentitySigningKeyID)
 	}
+	s.awaitKey(ctx)
 	return s.update(ctx, n.ID, sender{status: n.Status, identity: v}, got)
 }
 
