@@ -201,6 +201,41 @@ func TestSecretsOfAVariable(t *testing.T) {
 	b.clean()
 }
 
+// TestAMountWaitsForItsVariable has a driver that does not attach: the node asks for the secrets.
+func TestAMountWaitsForItsVariable(t *testing.T) {
+	const value = "correct-horse-7731"
+	b := newBed(t, 1, false)
+	put := func() {
+		t.Helper()
+		if out, code := b.Run("var", "put", "-force", "nomad/jobs/csi", script.PasswordKey+"="+value); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	put()
+	b.asks(value)
+	b.volume("v1", map[string]any{"SecretsFrom": "nomad/jobs/csi"})
+	if out, code := b.Run("var", "purge", "nomad/jobs/csi"); code != 0 {
+		t.Fatal(out)
+	}
+	b.Register(writer("w", "v1"))
+	b.Until(20*time.Second, "the allocation to name the variable", func() error {
+		for _, a := range b.Allocs("w", "pending") {
+			out, _ := b.Run("alloc", "status", "-verbose", a.ID)
+			if strings.Contains(out, "`nomad var put -namespace default nomad/jobs/csi KEY=VALUE` sets them") {
+				return nil
+			}
+			return fmt.Errorf("%s", out)
+		}
+		return fmt.Errorf("no allocation is pending")
+	})
+	put()
+	b.runs("w", "v1", 40*time.Second)
+	b.beats("v1", b.Running("w", 1).ID)
+	b.unstored(value)
+	b.Stop("w", false)
+	b.clean()
+}
+
 // unstored looks for secrets on the disks of servers and nodes, and in a whole snapshot.
 func (b *bed) unstored(secrets ...string) {
 	b.t.Helper()
