@@ -24,19 +24,27 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use); c != nil {
 		keys = append(keys, state.AttachmentsKey(c.PluginID, c.ExternalID))
 	}
+	if v := s.state.Read().Volume(ns, r.VolumeID); v != nil && v.SecretsFrom != "" {
+		keys = append(keys, state.VariableKey(ns, v.SecretsFrom))
+	}
 	var out *api.VolumeClaimResponse
 	var refused error
+	var reason string
 	err := state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
 		out, refused = s.granted(tx, ns, r)
-		if out == nil && refused == nil && r.Tell {
-			if reason := waitsFor(tx, ns, r); reason != r.Known {
-				out = &api.VolumeClaimResponse{Waiting: reason, WriteMeta: api.WriteMeta{Index: tx.Index()}}
-			}
+		if out != nil || refused != nil && !(r.Tell && errors.Is(refused, errUnreadable)) {
+			return true
 		}
-		return out != nil || refused != nil
+		if reason = waitsFor(tx, ns, r); refused != nil {
+			reason, refused = refused.Error(), nil
+		}
+		if r.Tell && reason != r.Known {
+			out = &api.VolumeClaimResponse{Waiting: reason, WriteMeta: api.WriteMeta{Index: tx.Index()}}
+		}
+		return out != nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim volume %q: %s: %w", r.VolumeID, waitsFor(s.state.Read(), ns, r), err)
+		return nil, fmt.Errorf("claim volume %q: %s: %w", r.VolumeID, reason, err)
 	}
 	return out, refused
 }
@@ -65,7 +73,7 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 	}
 	given, err := s.opened(v)
 	if err != nil {
-		return nil, err
+		return nil, unreadable{err}
 	}
 	out := &api.VolumeClaimResponse{Volume: given, Claim: c, WriteMeta: api.WriteMeta{Index: c.ModifyIndex}}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {

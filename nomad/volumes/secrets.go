@@ -106,6 +106,14 @@ func (s *Service) opened(v *api.Volume) (*api.Volume, error) {
 	return &given, err
 }
 
+// errUnreadable marks that the secrets of a volume cannot be read: a node waits until they can be.
+var errUnreadable = errors.New("the secrets cannot be read")
+
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error        { return u.error }
+func (u unreadable) Is(target error) bool { return target == errUnreadable }
+
 const (
 	// resealed bounds the values of one entry of the log.
 	resealed = 64

@@ -188,7 +188,23 @@ func TestAMissingVariableIsNamedAndWaitedFor(t *testing.T) {
 	r.MustClaim("v", "a1", "n1")
 	r.Variables.Delete("default/nomad/jobs/csi")
 	if _, err := r.Claim("v", "a1", "n1"); err == nil || err.Error() != missing || !errors.Is(err, fault.Unavailable) {
-		t.Errorf("a node that mounts: %v", err)
+		t.Errorf("a mount: %v", err)
+	}
+	// A node that shows why it waits gets the reason, and the secrets as soon as they are there.
+	q := &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", Tell: true}
+	waits, err := r.Service.Claim(r.Context(), q)
+	if err != nil || waits.Waiting != missing {
+		t.Fatalf("a node that shows why it waits: %+v, %v", waits, err)
+	}
+	q.Known = missing
+	go func() {
+		r.Variables.Store("default/nomad/jobs/csi", map[string]string{"key": "later"})
+		r.Edit(func(tx *state.Txn) {
+			tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "default", Path: "nomad/jobs/csi"}, Data: []byte("2")})
+		})
+	}()
+	if given, err := r.Service.Claim(r.Context(), q); err != nil || given.Volume == nil || given.Volume.Secrets["key"] != "later" {
+		t.Errorf("a node that has waited: %+v, %v", given, err)
 	}
 }
 
