@@ -156,7 +156,7 @@ func (r *report) ended(e event, name string) {
 
 func (a allowance) covers(e event, run string) bool {
 	test, _, _ := strings.Cut(e.Test, "/")
-	return a.pkg == e.Package && (a.test == e.Test || a.test == test+"/*" && test != e.Test) && (a.run == "all" || a.run == run)
+	return a.pkg == e.Package && (a.test == "*" || a.test == e.Test || a.test == test+"/*" && test != e.Test) && (a.run == "all" || a.run == run)
 }
 
 // reason is the last line that a test wrote before it skipped.
