@@ -20,8 +20,9 @@ import (
 )
 
 var (
-	shared  *enginetest.Engine
-	missing bool
+	shared *enginetest.Engine
+	// missing is why there is no engine.
+	missing error
 )
 
 func TestMain(m *testing.M) {
@@ -29,9 +30,11 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "docker")
 	if err == nil {
 		shared, err = enginetest.Start(dir)
-		missing = errors.Is(err, enginetest.ErrMissing)
+		if errors.Is(err, enginetest.ErrMissing) {
+			missing = err
+		}
 	}
-	if err == nil || missing {
+	if err == nil || missing != nil {
 		code = m.Run()
 	} else {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,8 +52,8 @@ func TestMain(m *testing.M) {
 // engine is the engine of all tests.
 func engine(t *testing.T) *enginetest.Engine {
 	t.Helper()
-	if missing {
-		t.Skip(enginetest.ErrMissing)
+	if missing != nil {
+		t.Skip(missing)
 	}
 	return shared
 }

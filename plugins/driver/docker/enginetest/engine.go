@@ -26,7 +26,7 @@ const Image = "localhost/task:v1"
 const startMax = time.Minute
 
 // ErrMissing means that no engine can run here.
-var ErrMissing = errors.New("needs root, dockerd and containerd")
+var ErrMissing = errors.New("no docker engine can run here")
 
 // Engine is a running engine.
 type Engine struct {
@@ -45,7 +45,7 @@ type Engine struct {
 func Start(dir string) (*Engine, error) {
 	for _, program := range []string{"dockerd", "containerd", "runc"} {
 		if _, err := exec.LookPath(program); err != nil || os.Geteuid() != 0 {
-			return nil, ErrMissing
+			return nil, fmt.Errorf("%w: it needs root and %s", ErrMissing, program)
 		}
 	}
 	e := &Engine{dir: dir, Host: "unix://" + filepath.Join(dir, "docker.sock"), Program: filepath.Join(dir, "task")}
@@ -57,7 +57,8 @@ func Start(dir string) (*Engine, error) {
 		return nil, err
 	}
 	if err := e.Run(); err != nil {
-		return nil, errors.Join(err, e.Stop())
+		lines := strings.Split(strings.TrimSpace(e.Output()), "\n")
+		return nil, errors.Join(fmt.Errorf("%w: %w: %s", ErrMissing, err, lines[len(lines)-1]), e.Stop())
 	}
 	archive, err := Archive(Image, e.Program)
 	if err == nil {
