@@ -64,7 +64,7 @@ func (s *Spec) setMounts(in Input) error {
 		binds = append(binds, b)
 	}
 	for _, m := range c.Mount {
-		if m.Type == "volume" && m.Volume.Driver.Name != "" && !in.Plugin.Volumes.Enabled {
+		if d := m.Volume.Driver; m.Type == "volume" && (d.Name != "" || len(d.Options) > 0) && !in.Plugin.Volumes.Enabled {
 			return invalid(t, `"mount.volume_options.driver_config" needs "volumes { enabled = true }" in the plugin block of the node's agent`)
 		}
 		if m.Type != "bind" {

@@ -92,6 +92,17 @@ func TestPortsAreMapped(t *testing.T) {
 	}
 }
 
+func TestOptionsOfAVolumeThatCanNameAnyPathNeedPermission(t *testing.T) {
+	options := map[string]any{"driver_config": map[string]any{"options": map[string]any{"type": "none", "o": "bind", "device": "/etc"}}}
+	keys := map[string]any{"mount": []any{map[string]any{"target": "/v", "source": "name", "volume_options": options}}}
+	if _, err := build(t, suite.NewTask(t, keys), nil); err == nil || !strings.Contains(err.Error(), "driver_config") {
+		t.Errorf("without permission: %v", err)
+	}
+	if _, err := build(t, suite.NewTask(t, keys), map[string]any{"volumes": map[string]any{"enabled": true}}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestModesAndFlags(t *testing.T) {
 	task := suite.NewTask(t, map[string]any{
 		"privileged": true, "pid_mode": "private", "ipc_mode": "private", "cgroupns": "host", "network_mode": "net", "mac_address": "02:42:ac:11:00:02",
