@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -261,6 +262,11 @@ func (d *Driver) kill(ctx context.Context, t *task) error {
 		return nil
 	}
 	if err := d.send(ctx, t, "SIGKILL"); err != nil {
+		// The lease of a volume does not wait for the engine. The kernel kills all other processes of the container, too,
+		// unless they share the host's process ids.
+		if t.process != nil && unix.PidfdSendSignal(int(t.process.Fd()), unix.SIGKILL, nil, 0) == nil {
+			d.log.Warn("killed a container without its engine", "task", t.id, "error", err)
+		}
 		return err
 	}
 	if t.waitFor(ctx, killWait) {
@@ -289,6 +295,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	}
 	t.cancel()
 	t.watching.Wait()
+	_ = t.process.Close()
 	logs.Forget(d.cursorPath(t.container))
 	d.images.Release(id)
 	d.forget(id)
@@ -349,6 +356,7 @@ func (d *Driver) Close() error {
 	}
 	for _, t := range all {
 		t.watching.Wait()
+		_ = t.process.Close()
 	}
 	d.images.Close()
 	if d.engine == nil {

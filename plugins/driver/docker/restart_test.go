@@ -303,6 +303,13 @@ func TestEngineThatIsAway(t *testing.T) {
 	stays, ends := newTask(t, taskConfig(nil, "sleep")), newTask(t, taskConfig(nil, "count", "1000000", "1"))
 	ends.AllocID, ends.ID = "ends", "ends/web/1"
 	stays.Logs.Dir = t.TempDir()
+	killed := newTask(t, taskConfig(nil, "sleep"))
+	killed.AllocID, killed.ID = "killed", "killed/web/1"
+	start(t, d, killed)
+	inside, err := e.Client.ContainerInspect(suite.Context(t), "web-killed", client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	kept := start(t, d, stays)
 	start(t, d, ends)
 	suite.Eventually(t, "the task prints", func() bool { return numbers(t, ends) > 10 })
@@ -323,6 +330,13 @@ func TestEngineThatIsAway(t *testing.T) {
 	if err := d.Stop(suite.Context(t), stays.ID, "", time.Second); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("stop without the engine: %v, want unavailable", err)
 	}
+	if err := d.Stop(suite.Context(t), killed.ID, "SIGKILL", 0); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("kill without the engine: %v, want unavailable", err)
+	}
+	suite.Eventually(t, "the process has ended without the engine", func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", inside.Container.State.Pid))
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
 	if st, err := d.Inspect(stays.ID); err != nil || st.State != driver.StateRunning {
 		t.Errorf("a task without the engine: %+v %v", st, err)
 	}
@@ -340,6 +354,9 @@ func TestEngineThatIsAway(t *testing.T) {
 	}
 	if err := later.Recover(suite.Context(t), kept); err != nil {
 		t.Errorf("recover with the engine back: %v", err)
+	}
+	if x, err := d.Wait(suite.Context(t), killed.ID); err != nil || x.Successful() {
+		t.Errorf("killed without the engine: exit %+v, %v", x, err)
 	}
 	for _, id := range []string{stays.ID, ends.ID} {
 		if err := d.Stop(suite.Context(t), id, "SIGTERM", 20*time.Second); err != nil {

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -34,6 +37,8 @@ type task struct {
 	// ran is set when the container was started.
 	ran bool
 
+	// process is the first process of the container; nil when the engine is on another host.
+	process  *os.File
 	cancel   context.CancelFunc
 	watching sync.WaitGroup
 	// done is closed when exit and finished are known and do not change any more.
@@ -59,8 +64,27 @@ func (d *Driver) inspect(ctx context.Context, id string) (*task, error) {
 		return nil, fault.New(fault.NotFound, "container %.12s has no record of this driver", id)
 	}
 	t.started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt)
+	t.process = processOf(c.State.Pid, c.ID)
 	t.ran = c.State.Status != container.StateCreated && t.started.Unix() > 0
 	return t, nil
+}
+
+// processOf opens the first process of a container; nil when there is none of the container's cgroup on this host.
+func processOf(pid int, container string) *os.File {
+	if pid <= 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "process of a container")
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil || !strings.Contains(string(groups), container) {
+		_ = f.Close()
+		return nil
+	}
+	return f
 }
 
 func (d *Driver) look(ctx context.Context, id string) (*container.InspectResponse, error) {
