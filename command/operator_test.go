@@ -31,7 +31,7 @@ func TestOperatorAPIDryRunHidesSecrets(t *testing.T) {
 		t.Errorf("secret shown or request sent: %s %v", o.out, a.asked)
 	}
 	b := newAgent(t, map[string]any{"GET /v1/jobs": jobs("web")})
-	o = run(t, b, "", "operator", "api", "-verbose", "-token", "hunter2", "/v1/jobs")
+	o = run(t, b, "", "operator", "api", "-verbose", "-token", "hunter2", "/v1/jobs?token=hunter2&prefix=w")
 	o.want(t, 0, "> GET /v1/jobs", "> X-Nomad-Token: <redacted>", "< 200 OK", "< X-Nomad-Index: 7")
 	if strings.Contains(o.out+o.err, "hunter2") {
 		t.Errorf("secret shown: %s", o.err)

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
@@ -57,7 +58,7 @@ func callAPI(ctx context.Context, s *session.Session) error {
 	}
 	var answered func(*http.Response)
 	if s.Bool("verbose") {
-		printHead(s.Err, ">", fmt.Sprintf("%s %s", r.Method, r.URL.RequestURI()), r.Header)
+		printHead(s.Err, ">", (*mask.Masker)(nil).Text(fmt.Sprintf("%s %s", r.Method, r.URL.RequestURI())), r.Header)
 		answered = func(resp *http.Response) { printHead(s.Err, "<", resp.Status, resp.Header) }
 	}
 	if err := s.Send(r, s.Out, answered); err != nil {
