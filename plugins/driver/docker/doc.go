@@ -1,7 +1,7 @@
 // Package docker runs tasks as containers of a Docker engine, or of one with a compatible API.
 //
 // Its parts: docker/config reads both config blocks, docker/spec describes the container of a task, docker/image gets and
-// removes images, docker/logs copies the output, docker/engine connects.
+// removes images, docker/logs copies the output, docker/usage measures, docker/engine connects.
 //
 // # Containers
 //

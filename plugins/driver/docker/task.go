@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/engine"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/logs"
+	"github.com/open-nomad/open-nomad/plugins/driver/docker/usage"
 )
 
 const (
@@ -46,8 +47,7 @@ type task struct {
 	exit     driver.Exit
 	finished time.Time
 
-	mu   sync.Mutex
-	last sample
+	meter usage.Meter
 }
 
 // inspect asks the engine about a container.
