@@ -3,6 +3,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,13 +12,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+	"github.com/moby/moby/client"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/enginetest"
 )
 
 // withEngine is an agent that runs containers on an engine of its own.
-func withEngine(t *testing.T) *kit.Agent {
+func withEngine(t *testing.T) (*kit.Agent, *enginetest.Engine) {
 	t.Helper()
 	a := kit.Prepare(t)
 	e, err := enginetest.Start(a.Dir + "/engine")
@@ -51,7 +54,7 @@ plugin "docker" {
 		t.Fatal(err)
 	}
 	a.Launch()
-	return a
+	return a, e
 }
 
 // containerJob runs the program of the engine's image as a service.
@@ -77,7 +80,7 @@ func readBack(t *testing.T, a *kit.Agent, volume, want string) {
 }
 
 func TestContainerWritesAVolumeAndAnotherDriverReadsIt(t *testing.T) {
-	a := withEngine(t)
+	a, _ := withEngine(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
 	a.Register(kit.WithVolume(containerJob("writer", "write", "/data/file", "from a container\n", "stay"), "v1"))
@@ -98,7 +101,7 @@ func TestContainerWritesAVolumeAndAnotherDriverReadsIt(t *testing.T) {
 }
 
 func TestPluginInAContainerServesVolumes(t *testing.T) {
-	a := withEngine(t)
+	a, _ := withEngine(t)
 	job := a.PluginJob("hp")
 	task := job.TaskGroups[0].Tasks[0]
 	state := a.Dir + "/hp"
@@ -128,4 +131,59 @@ func TestPluginInAContainerServesVolumes(t *testing.T) {
 	a.Stop("writer", false)
 	t.Logf("claim free after %v", a.Free("v1"))
 	readBack(t, a, "v1", "through a container")
+}
+
+func TestContainerServesAPortOfItsGroup(t *testing.T) {
+	a, e := withEngine(t)
+	if _, err := e.Client.NetworkCreate(t.Context(), "shop", client.NetworkCreateOptions{Driver: "bridge"}); err != nil {
+		t.Fatal(err)
+	}
+	job := containerJob("web", "serve", "80")
+	group := job.TaskGroups[0]
+	group.Networks = []*api.NetworkResource{{DynamicPorts: []api.Port{{Label: "http", To: 80}}}}
+	config := group.Tasks[0].Config
+	config["network_mode"], config["ports"] = "shop", []string{"http"}
+	a.Register(job)
+	stub := a.Running("web", 1)
+	alloc, _, err := a.API.Allocations().Info(stub.ID, nil)
+	if err != nil || len(alloc.AllocatedResources.Shared.Ports) != 1 {
+		t.Fatalf("ports %+v, %v", alloc.AllocatedResources.Shared.Ports, err)
+	}
+	port := alloc.AllocatedResources.Shared.Ports[0]
+	address := fmt.Sprintf("http://%s:%d/", port.HostIP, port.Value)
+	a.Until(10*time.Second, "an answer from "+address, func() error {
+		reply, err := http.Get(address)
+		if err != nil {
+			return err
+		}
+		defer reply.Body.Close()
+		if text, _ := io.ReadAll(reply.Body); string(text) != "hello" {
+			return fmt.Errorf("it is %q", text)
+		}
+		return nil
+	})
+	out, _ := a.Run("alloc", "status", "-stats", stub.ID)
+	if !strings.Contains(out, "MiB") {
+		t.Errorf("status is %s", out)
+	}
+}
+
+func TestEventsOfAContainerSayWhatIsWrong(t *testing.T) {
+	a, _ := withEngine(t)
+	job := containerJob("none", "sleep")
+	job.TaskGroups[0].Tasks[0].Config["image"] = "127.0.0.1:1/none:v1"
+	job.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Attempts: ptr(0), Unlimited: ptr(false)}
+	a.Register(job)
+	a.Until(20*time.Second, "the allocation to fail", func() error {
+		if len(a.Allocs("none", "failed")) == 0 {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	out, _ := a.Run("alloc", "status", a.Allocs("none", "failed")[0].ID)
+	for _, part := range []string{"Driver  ", "Downloading image", "Driver Failure", "127.0.0.1:1/none:v1", "connection refused"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in %s", part, out)
+		}
+	}
 }
