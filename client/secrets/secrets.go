@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
@@ -69,6 +70,9 @@ func (f *Fetcher) one(ctx context.Context, of Task, s *api.Secret) (map[string]s
 	}
 	env := make([]string, 0, len(s.Env))
 	for name, value := range s.Env {
+		if err := ids.CheckProviderEnv(name); err != nil {
+			return nil, fault.Wrap(fault.Invalid, err)
+		}
 		env = append(env, name+"="+of.Replace(value))
 	}
 	return fetch(ctx, f.Dir, s.Provider, path, env)

@@ -70,6 +70,20 @@ func TestVariablesAndExecutables(t *testing.T) {
 	}
 }
 
+// A job chooses the environment of an executable that runs with the rights of the agent.
+func TestEnvironmentRunsNoCodeOfTheJob(t *testing.T) {
+	dir, script := t.TempDir(), `printf '{"result":{"v":"%s"}}' "$(helper)"`
+	if err := os.WriteFile(filepath.Join(dir, "helper"), []byte("#!/bin/sh\necho of the job"), 0o755); err != nil { //nolint:gosec // it is executed
+		t.Fatal(err)
+	}
+	for _, name := range []string{"PATH", "LD_PRELOAD", "BASH_ENV", "BASH_FUNC_id%%", "PYTHONPATH", "CPI_OPERATION", "${y}"} {
+		got, err := fetch(t, script, &api.Secret{Name: "e", Provider: "p", Path: "a", Env: map[string]string{name: dir}})
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "env") {
+			t.Errorf("%s: %v %v", name, got, err)
+		}
+	}
+}
+
 func TestVariablesThatCannotBeRead(t *testing.T) {
 	for _, c := range []struct {
 		what    string
