@@ -151,6 +151,7 @@ var spoiledJobs = []spoiled{
 	{"config is for the providers nomad and vault only", secret(api.Secret{Name: "s", Path: "p", Provider: "x", Config: map[string]any{"a": "b"}})},
 	{`config "engine" is not supported`, secret(api.Secret{Name: "s", Path: "p", Provider: "nomad", Config: map[string]any{"engine": "b"}})},
 	{`env "A=B" is no variable`, secret(api.Secret{Name: "s", Path: "p", Provider: "x", Env: map[string]string{"A=B": "c"}})},
+	{`env "LD_PRELOAD"`, secret(api.Secret{Name: "s", Path: "p", Provider: "x", Env: map[string]string{"LD_PRELOAD": "c"}})},
 	{"secrets 301 MB do not fit into memory 300 MB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.SecretsMB = t.Resources.MemoryMB + 1 }},
 	{"job has no ID", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "" }},
 	{`job ID "a b" contains a space`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a b" }},

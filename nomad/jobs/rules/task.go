@@ -68,7 +68,10 @@ func (c *check) secrets(where string, all []*api.Secret) {
 			c.wrong(s.Provider == "nomad" && (key != "namespace" || !text), "%s: config %q is not supported: only namespace is, a string", at, brief(key))
 		}
 		for _, name := range sorted(s.Env) {
-			c.wrong(name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(s.Env[name], 0), "%s: env %q is no variable", at, brief(name))
+			if err := ids.CheckProviderEnv(name); err != nil {
+				c.wrong(true, "%s: %w", at, err)
+			}
+			c.wrong(strings.ContainsRune(s.Env[name], 0), "%s: env %q contains a NUL byte", at, brief(name))
 		}
 	}
 }
