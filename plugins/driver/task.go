@@ -43,7 +43,7 @@ type Task struct {
 	// Ports are those that the scheduler gave to the group, and to the task.
 	Ports []Port
 	// Event records an event of the task for people, such as the progress of a download; nil records none.
-	Event func(text string)
+	Event func(text string) `json:"-"`
 	// Lease bounds the use of volumes whose storage cannot cut this node off; nil when there are none.
 	Lease *Lease
 }
