@@ -141,3 +141,34 @@ func TestKeysInUseAreNotDeleted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A node may have received an identity that no heartbeat has shown to the servers yet. Without its key the node is locked out,
+// because the key of the former identity, which the node does not have any more, still binds it.
+func TestKeysOfIdentitiesThatWereNotUsedYetStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.server("a", "")
+	w.run(a.Lead)
+	first := w.active()
+	w.given(func(tx *state.Txn) {
+		tx.PutNode(&api.Node{ID: "n1", IdentitySigningKeyID: first})
+		tx.PutNode(&api.Node{ID: "n2"})
+	})
+	rotate := func() string {
+		t.Helper()
+		out, err := a.Rotate(t.Context(), &api.RootKeyRotateRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Key.KeyID
+	}
+	second := rotate()
+	rotate()
+	if err := a.Collect(t.Context(), true); err != nil || w.state.Read().RootKey(second) == nil {
+		t.Fatalf("the key of the next identity was collected: %v", err)
+	}
+	w.given(func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "n1", IdentitySigningKeyID: second}) })
+	if err := a.Collect(t.Context(), true); err != nil || w.state.Read().RootKey(first) != nil || w.state.Read().RootKey(second) == nil {
+		t.Errorf("the keys when the node uses the next identity: %v", err)
+	}
+}

@@ -26,11 +26,12 @@ func uses(tx *state.Txn, k *api.RootKey) (used []string) {
 	}
 	n := 0
 	for node := range tx.Nodes() {
-		if node.IdentitySigningKeyID == k.KeyID {
+		// A node that has used an identity of an earlier key only may have received one of this key.
+		if used := tx.RootKey(node.IdentitySigningKeyID); used != nil && (used.KeyID == k.KeyID || used.ActiveTime < k.ActiveTime) {
 			n++
 		}
 	}
-	count(n, "nodes have identities that it signed")
+	count(n, "nodes have or may have identities that it signed")
 	n = 0
 	for a := range tx.Allocs(api.AllNamespaces) {
 		if !a.ClientTerminal() && (k.RetireTime == 0 || a.CreateTime <= k.RetireTime+int64(late)) {
