@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/api/mask"
 )
 
 // hideMin is the length from which a value is a secret: shorter ones are parts of any text.
 const hideMin = 4
 
-// Hide replaces the values in a text by their names.
+// Hide replaces the values in a text by their names, and the other forms in which programs print them; see [mask.Text].
 func Hide(text string, values map[string]string) string {
 	names := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(values[b]), len(values[a])), strings.Compare(a, b)) // one that contains another comes first
@@ -20,5 +22,5 @@ func Hide(text string, values map[string]string) string {
 			text = strings.ReplaceAll(text, values[name], "("+name+")")
 		}
 	}
-	return text
+	return mask.Text(text, values)
 }

@@ -238,4 +238,11 @@ func TestHide(t *testing.T) {
 	if got := secrets.Hide("no hunter22-long, hunter22", values); got != "no (b.k), (a.k)" {
 		t.Error(got)
 	}
+	pem := map[string]string{"d.pem": "-----BEGIN KEY-----\nab\"cd+/efgh\n"}
+	for _, form := range []string{"%q", "%s", "%x"} {
+		text := fmt.Sprintf("config: user "+form+" is unknown", pem["d.pem"])
+		if got := secrets.Hide(text, pem); strings.Contains(got, "efgh") || strings.Contains(got, "65666768") || !strings.HasPrefix(got, "config: user ") {
+			t.Error(got)
+		}
+	}
 }
