@@ -178,7 +178,7 @@ func run(ctx context.Context, dir, provider string, env []string, args ...string
 	}
 	var exit *exec.ExitError
 	switch {
-	case context.Cause(limited) == errTooMuch:
+	case errors.Is(context.Cause(limited), errTooMuch):
 		return nil, errTooMuch
 	case ctx.Err() != nil:
 		return nil, fault.New(fault.Invalid, "the provider was killed because it did not end in time, which is %s", fetchMax)
