@@ -234,8 +234,8 @@ func TestUnusedImagesAreCollected(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, false)
 	d := newDriver(t, t.TempDir()+"/s", map[string]any{"gc": map[string]any{"image_delay": "300ms"}})
-	image := r.Add("app", "gc", "gc")
-	one, two := imageTask(t, 1, image, nil, "sleep"), imageTask(t, 2, image, nil, "sleep")
+	image, same := r.Add("app", "gc", "gc"), r.Add("other", "gc", "gc")
+	one, two := imageTask(t, 1, image, nil, "sleep"), imageTask(t, 2, same, nil, "sleep")
 	start(t, d, one)
 	start(t, d, two)
 	if err := d.Destroy(suite.Context(t), one.ID); err != nil {
@@ -248,9 +248,24 @@ func TestUnusedImagesAreCollected(t *testing.T) {
 	if err := d.Destroy(suite.Context(t), two.ID); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the image is removed", func() bool { return idOf(t, image) == "" })
+	suite.Eventually(t, "the image is removed", func() bool { return idOf(t, image) == "" && idOf(t, same) == "" })
 	if x, out := run(t, d, imageTask(t, 3, image, nil, "exit", "0")); !x.Successful() {
 		t.Errorf("after the removal: exit %+v: %s", x, out)
+	}
+	// A name that has moved on is left alone.
+	moves := r.Add("moves", "v1", "old")
+	old := imageTask(t, 5, moves, nil, "sleep")
+	start(t, d, old)
+	first := idOf(t, moves)
+	r.Add("moves", "v1", "new")
+	fresh := imageTask(t, 6, moves, map[string]any{"force_pull": true}, "sleep")
+	start(t, d, fresh)
+	if err := d.Destroy(suite.Context(t), old.ID); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the old image is removed", func() bool { return idOf(t, first) == "" })
+	if now := idOf(t, moves); now == "" || now == first {
+		t.Errorf("the new image is %q, was %q", now, first)
 	}
 	keep := newDriver(t, t.TempDir()+"/s", map[string]any{"gc": map[string]any{"container": false, "image": false}})
 	task := imageTask(t, 4, enginetest.Image, nil, "exit", "0")

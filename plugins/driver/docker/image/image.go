@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +42,9 @@ type Store struct {
 	mu    sync.Mutex
 	pulls map[string]*pull
 	// users are the tasks that use an image, by its id.
-	users  map[string]map[string]bool
+	users map[string]map[string]bool
+	// names are those by which tasks got an image, by its id.
+	names  map[string]map[string]bool
 	timers map[string]*time.Timer
 	// removals are closed when the removal of an image has ended.
 	removals map[string]chan struct{}
@@ -50,7 +54,7 @@ type Store struct {
 // New makes a store.
 func New(plugin *config.Plugin, engine *client.Client, log hclog.Logger) *Store {
 	return &Store{
-		plugin: plugin, engine: engine, log: log, progress: progressPeriod, pulls: map[string]*pull{}, users: map[string]map[string]bool{},
+		plugin: plugin, engine: engine, log: log, progress: progressPeriod, pulls: map[string]*pull{}, users: map[string]map[string]bool{}, names: map[string]map[string]bool{},
 		timers: map[string]*time.Timer{}, removals: map[string]chan struct{}{},
 	}
 }
@@ -67,7 +71,7 @@ func (s *Store) Ensure(ctx context.Context, t *driver.Task, c *config.Task) (str
 		if err != nil {
 			return "", err
 		}
-		wait := s.use(id, t.ID)
+		wait := s.use(id, t.ID, name.String())
 		if wait == nil {
 			return id, nil
 		}
@@ -160,10 +164,10 @@ func (s *Store) load(ctx context.Context, t *driver.Task, name string) error {
 }
 
 // Use notes that a task uses an image that the engine has.
-func (s *Store) Use(id, task string) { s.use(id, task) }
+func (s *Store) Use(id, task string) { s.use(id, task, "") }
 
 // use notes that a task uses an image, unless that is being removed: then it returns a channel that is closed after that.
-func (s *Store) use(id, task string) <-chan struct{} {
+func (s *Store) use(id, task, name string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if wait, removing := s.removals[id]; removing {
@@ -173,6 +177,12 @@ func (s *Store) use(id, task string) <-chan struct{} {
 		s.users[id] = map[string]bool{}
 	}
 	s.users[id][task] = true
+	if name != "" {
+		if s.names[id] == nil {
+			s.names[id] = map[string]bool{}
+		}
+		s.names[id][name] = true
+	}
 	if timer := s.timers[id]; timer != nil {
 		timer.Stop()
 		delete(s.timers, id)
@@ -209,20 +219,41 @@ func (s *Store) remove(id string) {
 	delete(s.timers, id)
 	done := make(chan struct{})
 	s.removals[id] = done
+	names := slices.Sorted(maps.Keys(s.names[id]))
+	delete(s.names, id)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), removeMax)
 	defer cancel()
-	_, err := s.engine.ImageRemove(ctx, id, client.ImageRemoveOptions{PruneChildren: true})
-	switch {
-	case err == nil:
-		s.log.Debug("removed image", "image", id)
-	case !errdefs.IsNotFound(err):
-		s.log.Info("image is kept", "image", id, "error", err)
+	for _, name := range s.removable(ctx, id, names) {
+		// Without force: it stays when others have named it, or have containers of it.
+		_, err := s.engine.ImageRemove(ctx, name, client.ImageRemoveOptions{PruneChildren: true})
+		switch {
+		case err == nil:
+			s.log.Debug("removed image", "image", name, "id", id)
+		case !errdefs.IsNotFound(err):
+			s.log.Info("image is kept", "image", name, "id", id, "error", err)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.removals, id)
 	close(done)
+}
+
+// removable lists by what an image is removed: the names that tasks got it by and that have not moved to another one since;
+// its id when it has no name, or when an earlier agent process got it.
+func (s *Store) removable(ctx context.Context, id string, names []string) []string {
+	found, err := s.engine.ImageInspect(ctx, id)
+	if err != nil {
+		return nil
+	}
+	if len(names) == 0 || len(found.RepoTags) == 0 {
+		return []string{id}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		now, err := s.engine.ImageInspect(ctx, name)
+		return err != nil || now.ID != id
+	})
 }
 
 // Close stops the collection of images.
