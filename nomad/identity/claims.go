@@ -123,9 +123,10 @@ var registered = func() (names []string) {
 	return names
 }()
 
-// Reserved reports whether an extra claim may not have a name.
+// Reserved reports whether an extra claim may not have a name. The case makes no difference: JSON decoders ignore it.
 func Reserved(name string) bool {
-	return name == "" || slices.Contains(registered, name) || strings.HasPrefix(name, "nomad_")
+	return name == "" || slices.ContainsFunc(registered, func(own string) bool { return strings.EqualFold(own, name) }) ||
+		strings.HasPrefix(strings.ToLower(name), "nomad_")
 }
 
 // fit reports whether the claims are those of a token for an audience.
