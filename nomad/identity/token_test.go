@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -84,7 +85,7 @@ func TestSignedClaimsAreVerified(t *testing.T) {
 	c := newCluster(t)
 	for _, a := range []identity.Algorithm{identity.EdDSA, identity.RS256} {
 		claims := workload()
-		claims.TTL, claims.Extra = time.Hour, map[string]string{"team": "red", "sub": "root", "nomad_node_id": "n", "": "x"}
+		claims.TTL, claims.Extra = time.Hour, map[string]string{"team": "red", "sub": "root", "nomad_node_id": "n", "": "x", "NOMAD_NODE_ID": "n", "\u017fub": "root", "Nomad_x": "y"}
 		got, id, err := c.Verify(c.sign(t, claims, a), identity.AudienceWorkload)
 		if err != nil || id != c.active.ID {
 			t.Fatalf("%s: %q %v", a, id, err)
@@ -165,6 +166,22 @@ func TestATokenForOneUseIsRefusedForOthers(t *testing.T) {
 			if _, _, err := c.Verify(token, audience); (err == nil) != (audience == use) {
 				t.Errorf("a token for %s as one for %s: %v", use, audience, err)
 			}
+		}
+	}
+}
+
+// Other texts with the same signature would fill the memory of those that were verified.
+func TestATokenHasOneText(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	token := c.sign(t, workload(), identity.EdDSA)
+	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", token[len(token)-1])
+	for _, other := range []string{
+		token[:9] + "\n" + token[9:], token + "\r\n",
+		token[:len(token)-1] + "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1:][:1],
+	} {
+		if _, _, err := c.Verify(other, identity.AudienceWorkload); !errors.Is(err, fault.Denied) {
+			t.Errorf("%q is accepted: %v", other, err)
 		}
 	}
 }
