@@ -25,6 +25,8 @@ type scripted struct {
 	running map[string]*process
 	started []*driver.Task
 	sought  []string
+	// silent is how many questions for attempts are not answered.
+	silent int
 	// stops are the signals and timeouts of the stops.
 	stops []string
 	// startErr fails the next starts, hang lets them wait for their context.
@@ -117,7 +119,12 @@ func (s *scripted) Recover(_ context.Context, h *driver.Handle) error {
 func (s *scripted) Find(_ context.Context, id string) (*driver.Handle, error) {
 	s.mu.Lock()
 	s.sought = append(s.sought, id)
+	silent := s.silent > 0
+	s.silent--
 	s.mu.Unlock()
+	if silent {
+		return nil, fault.New(fault.Unavailable, "the engine does not answer")
+	}
 	if _, err := s.process(id); err != nil {
 		return nil, err
 	}

@@ -67,3 +67,19 @@ func TestStopGoesOnAfterARestartOfTheAgent(t *testing.T) {
 		})
 	}
 }
+
+// While the driver cannot say whether an attempt runs already, none is begun, and the task says why.
+func TestTaskWaitsForADriverThatCannotSayWhetherItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "web"})
+		b.driver.silent = 3
+		b.run(t.Context())
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		s := b.States()["web"]
+		if got := events(s); len(b.driver.started) > 0 || !slices.Equal(got, []string{"Received", "Waiting"}) {
+			t.Errorf("started %d, events %v", len(b.driver.started), got)
+		}
+		b.until(t, "running", running("web"))
+	})
+}

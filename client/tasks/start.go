@@ -32,7 +32,7 @@ func (t *task) find(ctx context.Context) bool {
 		return true
 	}
 	number, id := t.upcoming()
-	for {
+	for told := false; ; told = true {
 		h, err := f.Find(ctx, id)
 		switch {
 		case err == nil:
@@ -41,6 +41,9 @@ func (t *task) find(ctx context.Context) bool {
 		case errors.Is(err, fault.NotFound):
 			t.sought = number
 			return true
+		}
+		if !told && ctx.Err() == nil {
+			t.say(message(eventSlow, "The driver cannot find out whether the task runs already: "+err.Error()))
 		}
 		t.g.conf.Log.Warn("look for task", "task", t.name, "retry_in", retryPause, "error", err)
 		if !pause(ctx, retryPause, nil) {
