@@ -116,7 +116,7 @@ func TestBareInputWorks(t *testing.T) {
 }
 
 func TestSecretsOfTheAgentAreNotInherited(t *testing.T) {
-	environ := []string{"HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "NOMAD_ADDR=y", "broken", "EMPTY="}
+	environ := []string{"HOME=/root", "AZURE_CLIENT_SECRET=x", "GOOGLE_CREDENTIALS=x", "AWS_SECRET_ACCESS_KEY=x", "NOMAD_ADDR=y", "broken", "EMPTY="}
 	if got := taskenv.Inherited(environ, nil); !reflect.DeepEqual(got, map[string]string{"HOME": "/root", "EMPTY": ""}) {
 		t.Errorf("got %v", got)
 	}

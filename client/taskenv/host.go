@@ -9,6 +9,7 @@ import (
 var denied = []string{
 	"CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_FILE", "NOMAD_TOKEN", "VAULT_TOKEN", "NOMAD_LICENSE",
 	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS",
+	"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_PASSWORD", "GOOGLE_CREDENTIALS", "AWS_CONTAINER_AUTHORIZATION_TOKEN", // of keyring blocks
 }
 
 // Inherited turns the environment of the agent, as os.Environ gives it, into what tasks may inherit.
