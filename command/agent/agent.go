@@ -244,8 +244,12 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 func (a *agent) serveTask(l net.Listener, allocID, task string) {
 	go func() {
 		first, err := l.Accept()
-		if err != nil {
-			return
+		for err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(time.Second) // the process has too many open files
+			first, err = l.Accept()
 		}
 		server, log := httpapi.Server(a.tasks), a.log.Named("http")
 		server.ErrorLog = complaints{log}.logger()
