@@ -9,8 +9,9 @@ import (
 	"os"
 )
 
-// Layer is an image's only layer with the program, as a tar, and its digest.
-func Layer(program string) (layer []byte, digest string, err error) {
+// Layer is an image's only layer with the program, as a tar, and its digest. Each mark makes it another layer: the engine
+// downloads one of a digest once at a time, from one registry.
+func Layer(program, mark string) (layer []byte, digest string, err error) {
 	text, err := os.ReadFile(program)
 	if err != nil {
 		return nil, "", err
@@ -26,7 +27,7 @@ func Layer(program string) (layer []byte, digest string, err error) {
 		name string
 		text []byte
 		mode int64
-	}{{"task", text, 0o755}, {"etc/passwd", []byte("root:x:0:0::/:/task\nweb:x:1000:1000::/:/task\n"), 0o644}, {"etc/group", []byte("root:x:0:\nweb:x:1000:\n"), 0o644}}
+	}{{"task", text, 0o755}, {"mark", []byte(mark), 0o644}, {"etc/passwd", []byte("root:x:0:0::/:/task\nweb:x:1000:1000::/:/task\n"), 0o644}, {"etc/group", []byte("root:x:0:\nweb:x:1000:\n"), 0o644}}
 	for _, f := range files {
 		if err := w.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text))}); err != nil {
 			return nil, "", err
@@ -59,7 +60,7 @@ func ImageConfig(layer, mark string) []byte {
 
 // Archive is an archive of one image, as the engine loads it.
 func Archive(name, program string) ([]byte, error) {
-	layer, digest, err := Layer(program)
+	layer, digest, err := Layer(program, name)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,7 +33,7 @@ type Registry struct {
 
 // NewRegistry starts a registry whose images have the program; a private one needs the account. Close ends it.
 func NewRegistry(program string, private bool) (*Registry, error) {
-	layer, digest, err := Layer(program)
+	layer, digest, err := Layer(program, rand.Text())
 	if err != nil {
 		return nil, err
 	}
