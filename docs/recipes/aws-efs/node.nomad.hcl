@@ -1,0 +1,49 @@
+# The node part of the AWS EFS driver: it mounts file systems, with TLS by processes of its own.
+variable "image" {
+  description = "the driver's image; check the driver's documentation for the current tag"
+  default     = "public.ecr.aws/efs-csi-driver/amazon/aws-efs-csi-driver:v2.1.0"
+}
+
+job "aws-efs-node" {
+  type = "system"
+
+  group "node" {
+    task "driver" {
+      driver = "docker"
+
+      config {
+        image = var.image
+        args = [
+          "--endpoint=unix:///csi/csi.sock",
+          "--logtostderr",
+          "--v=2",
+        ]
+        privileged   = true
+        network_mode = "host"
+
+        # The state of the mount helper stays when the container is replaced.
+        volumes = [
+          "/var/run/efs:/var/run/efs",
+          "/var/amazon/efs:/var/amazon/efs",
+        ]
+      }
+
+      csi_plugin {
+        id   = "aws-efs"
+        type = "node"
+      }
+
+      restart {
+        attempts = 10
+        interval = "5m"
+        delay    = "5s"
+        mode     = "delay"
+      }
+
+      resources {
+        cpu    = 100
+        memory = 256
+      }
+    }
+  }
+}

@@ -1,0 +1,60 @@
+# The node part of democratic-csi: it mounts NFS exports.
+variable "image" {
+  description = "the driver's image; check the driver's documentation for the current tag"
+  default     = "docker.io/democraticcsi/democratic-csi:v1.9.4"
+}
+
+job "democratic-csi-node" {
+  type = "system"
+
+  group "node" {
+    task "driver" {
+      driver = "docker"
+
+      config {
+        image = var.image
+        args = [
+          "--csi-version=1.5.0",
+          "--csi-name=org.democratic-csi.nfs",
+          "--csi-mode=node",
+          "--driver-config-file=/secrets/driver.yaml",
+          "--log-level=info",
+          "--server-socket=/csi/csi.sock",
+        ]
+        entrypoint = [
+          "/bin/sh", "-c",
+          "umask 077; printf '%s' \"$DRIVER_CONFIG\" > /secrets/driver.yaml; unset DRIVER_CONFIG; exec bin/democratic-csi \"$@\"",
+          "democratic-csi",
+        ]
+        privileged   = true
+        network_mode = "host"
+      }
+
+      csi_plugin {
+        id   = "democratic-csi"
+        type = "node"
+      }
+
+      secret "driver" {
+        provider = "nomad"
+        path     = "nomad/jobs/democratic-csi-node"
+      }
+
+      env {
+        DRIVER_CONFIG = "${secret.driver.config}"
+      }
+
+      restart {
+        attempts = 10
+        interval = "5m"
+        delay    = "5s"
+        mode     = "delay"
+      }
+
+      resources {
+        cpu    = 100
+        memory = 256
+      }
+    }
+  }
+}
