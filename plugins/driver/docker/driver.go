@@ -261,6 +261,7 @@ func (d *Driver) kill(ctx context.Context, t *task) error {
 	if t.ended() {
 		return nil
 	}
+	t.killed.Store(true)
 	if err := d.send(ctx, t, "SIGKILL"); err != nil {
 		// The lease of a volume does not wait for the engine. The kernel kills all other processes of the container, too,
 		// unless they share the host's process ids.

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -27,6 +26,8 @@ const (
 	retryPause = time.Second
 	// drainMax bounds how long the exit of a task is held back for the rest of its output.
 	drainMax = 5 * time.Second
+	// killedCode is the exit code of a container that SIGKILL has ended.
+	killedCode = 128 + int(syscall.SIGKILL)
 )
 
 // task is a task that this driver knows.
@@ -39,7 +40,9 @@ type task struct {
 	ran bool
 
 	// process is the first process of the container; nil when the engine is on another host.
-	process  *os.File
+	process *os.File
+	// killed is set when the driver kills the container.
+	killed   atomic.Bool
 	cancel   context.CancelFunc
 	watching sync.WaitGroup
 	// done is closed when exit and finished are known and do not change any more.
@@ -64,27 +67,9 @@ func (d *Driver) inspect(ctx context.Context, id string) (*task, error) {
 		return nil, fault.New(fault.NotFound, "container %.12s has no record of this driver", id)
 	}
 	t.started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt)
-	t.process = processOf(c.State.Pid, c.ID)
+	t.process = engine.Process(c.State.Pid, c.ID)
 	t.ran = c.State.Status != container.StateCreated && t.started.Unix() > 0
 	return t, nil
-}
-
-// processOf opens the first process of a container; nil when there is none of the container's cgroup on this host.
-func processOf(pid int, container string) *os.File {
-	if pid <= 0 {
-		return nil
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return nil
-	}
-	f := os.NewFile(uintptr(fd), "process of a container")
-	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil || !strings.Contains(string(groups), container) {
-		_ = f.Close()
-		return nil
-	}
-	return f
 }
 
 func (d *Driver) look(ctx context.Context, id string) (*container.InspectResponse, error) {
@@ -163,6 +148,9 @@ func (d *Driver) outcome(ctx context.Context, t *task) (driver.Exit, time.Time, 
 	finished, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 	if err != nil || finished.Unix() <= 0 {
 		finished = time.Now()
+	}
+	if s := c.State; s.ExitCode == killedCode && !s.OOMKilled && !t.killed.Load() {
+		s.OOMKilled = engine.OutOfMemory(ctx, d.engine, t.container, t.started)
 	}
 	return exitOf(c.State), finished, true
 }
