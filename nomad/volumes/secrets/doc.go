@@ -8,4 +8,7 @@
 //
 // Sealing is deterministic for one root key: the nonce is a keyed hash of the name and the value. So writing a
 // specification again changes nothing, and equal secrets of equal names have equal ciphertext.
+//
+// A root key that is removed between the sealing of a secret and its entry in the log leaves a secret that cannot be opened:
+// the volume is registered again. A driver that quotes a value of a variable which changes during its call is not masked.
 package secrets
