@@ -100,10 +100,15 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 		if node.NodeID == "" {
 			return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
 		}
-		if err := s.verify(ctx, node); err != nil {
-			return nil, err
+		err := s.verify(ctx, node)
+		switch {
+		case err == nil:
+			return next(ctx, req)
+		case h.Name != wire.NodeHeartbeat.Name && (errors.Is(err, identity.ErrExpired) || errors.Is(err, identity.ErrUnknownKey)):
+			// After the refusal of its next heartbeat the node has a new identity: what it calls for must not fail until then.
+			return nil, fault.New(fault.Unavailable, "the node registers again before this: %v", err)
 		}
-		return next(ctx, req)
+		return nil, err
 	}
 	return func(ctx context.Context, req any) (any, error) {
 		if !s.config.Raft.IsLeader() {

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -57,6 +59,12 @@ func (c *cluster) LastContact() time.Time { return time.Now().Add(-time.Minute) 
 
 // secretOf verifies a node by a secret that everybody can guess.
 func secretOf(_ context.Context, id, secret string) error {
+	switch secret {
+	case "expired":
+		return fault.New(fault.Denied, "node %q: %w", id, identity.ErrExpired)
+	case "unknown key":
+		return fault.New(fault.Denied, "node %q: %w", id, identity.ErrUnknownKey)
+	}
 	if secret != "secret of "+id {
 		return fault.New(fault.Denied, "node %q: wrong secret", id)
 	}
@@ -178,6 +186,27 @@ func TestNodesProveThemselves(t *testing.T) {
 		if _, err := wire.NodeHeartbeat.Call(t.Context(), c, r); !errors.Is(err, fault.Denied) {
 			t.Errorf("%+v: %v", r, err)
 		}
+	}
+}
+
+// A claim or a signature that is refused for good ends an allocation; a node whose identity has expired registers again.
+func TestNodesWaitUntilTheyHaveANewIdentity(t *testing.T) {
+	t.Parallel()
+	s := start(t, append(named("s"), wire.AllocSignIdentities.Handle(func(context.Context, *api.AllocSignIdentitiesRequest) (*api.AllocSignIdentitiesResponse, error) {
+		return nil, errors.New("served")
+	}))...)
+	c := s.connect(t)
+	for _, credential := range []string{"expired", "unknown key"} {
+		if _, err := wire.NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: credential}); !errors.Is(err, fault.Denied) {
+			t.Errorf("%s: heartbeat: %v", credential, err)
+		}
+		_, err := wire.AllocSignIdentities.Call(t.Context(), c, &api.AllocSignIdentitiesRequest{NodeID: "n1", NodeSecret: credential})
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "registers") {
+			t.Errorf("%s: %v", credential, err)
+		}
+	}
+	if _, err := wire.AllocSignIdentities.Call(t.Context(), c, &api.AllocSignIdentitiesRequest{NodeID: "n1", NodeSecret: "guess"}); !errors.Is(err, fault.Denied) {
+		t.Errorf("a wrong secret: %v", err)
 	}
 }
 
