@@ -99,7 +99,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
 		Identities: &identities.Signer{
-			Servers: afterRegistration{c.conf.Servers, c.registered}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
+			Servers: afterRegistration{c.conf.Servers, c.registered, c.credential}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
 		Secrets:  &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
 		ServeAPI: serve,

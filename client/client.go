@@ -161,7 +161,7 @@ func (c *Client) services() (err error) {
 	}
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
 	conf := volumes.Config{
-		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: c.credential, Servers: afterRegistration{c.conf.Servers, c.registered},
+		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: c.credential, Servers: afterRegistration{c.conf.Servers, c.registered, c.credential},
 		Journal:  c.db.Bucket("volumes"),
 		Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
