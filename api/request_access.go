@@ -99,12 +99,12 @@ func (r *AllocLogsRequest) OfAlloc() string { return r.AllocID }
 // OfAlloc implements [OfAlloc].
 func (r *AllocFileRequest) OfAlloc() string { return r.AllocID }
 
-// NodeCredentials implements [ByNode].
+// NodeCredentials implements [ByNode]. The identity in a registration may have expired.
 func (r *NodeRegisterRequest) NodeCredentials() (id, secret string) {
 	if r.Node == nil {
 		return "", ""
 	}
-	return r.Node.ID, cmp.Or(r.Identity, r.Node.SecretID)
+	return r.Node.ID, r.Node.SecretID
 }
 
 // NodeCredentials implements [ByNode].

@@ -44,6 +44,8 @@ var (
 	ErrExpired = fault.New(fault.Denied, "the token has expired")
 	// ErrUnknownKey is the refusal of a token that no key of the cluster signed.
 	ErrUnknownKey = fault.New(fault.Denied, "the token is signed with a key that this cluster does not have")
+	// ErrBound is the refusal of the right secret of a node that has to show its identity.
+	ErrBound = fault.New(fault.Denied, "the secret alone is not accepted")
 )
 
 // Key has the private keys of a root key. Ed25519 is nil for a root key that has none.

@@ -48,7 +48,7 @@ func (s *Service) Verify(_ context.Context, nodeID, credential string) error {
 	case subtle.ConstantTimeCompare([]byte(n.SecretID), []byte(credential)) != 1:
 		return fault.New(fault.Denied, "node %q: wrong secret", nodeID)
 	case bound(tx, n):
-		return fault.New(fault.Denied, "node %q has a signed identity: the secret alone is not accepted", nodeID)
+		return fault.New(fault.Denied, "node %q has a signed identity: %w", nodeID, identity.ErrBound)
 	}
 	return nil
 }

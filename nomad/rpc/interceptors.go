@@ -46,9 +46,10 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 				return nil, err
 			}
 			if p.Instance != "" && h.Auth == wire.ByNode {
-				// A caller with a wrong credential is rejected where the credential is verified.
+				// A caller with a wrong credential is rejected where the credential is verified. One with the secret of the node
+				// may be a copy of it, which could register with an introduction.
 				who := nodeOf(req)
-				if err := s.verify(ctx, who); !errors.Is(err, fault.Denied) || errors.Is(err, identity.ErrExpired) { // which may register
+				if err := s.verify(ctx, who); !errors.Is(err, fault.Denied) || errors.Is(err, identity.ErrBound) {
 					if err := s.nodes.taken(ctx, who.NodeID, p.Instance, p.Address); err != nil {
 						return nil, err
 					}

@@ -62,6 +62,8 @@ func secretOf(_ context.Context, id, secret string) error {
 	switch secret {
 	case "expired":
 		return fault.New(fault.Denied, "node %q: %w", id, identity.ErrExpired)
+	case "bound":
+		return fault.New(fault.Denied, "node %q: %w", id, identity.ErrBound)
 	case "unknown key":
 		return fault.New(fault.Denied, "node %q: %w", id, identity.ErrUnknownKey)
 	}

@@ -64,7 +64,17 @@ func TestTheSecondAgentWithANodesIdentityIsRefused(t *testing.T) {
 		_, err := wire.NodeRegister.Call(t.Context(), c, &api.NodeRegisterRequest{Node: &api.Node{ID: "n1", SecretID: "secret of n1"}})
 		return err
 	}
-	for what, err := range map[string]error{"offers a connection": offerSecond(), "beats": beat(t.Context(), second), "registers": register(second)} {
+	// What a copy registers with in place of its identity may be good enough for the service.
+	instead := func(n *api.NodeRegisterRequest) error {
+		n.Node.ID = "n1"
+		_, err := wire.NodeRegister.Call(t.Context(), second, n)
+		return err
+	}
+	for what, err := range map[string]error{
+		"registers with an introduction":       instead(&api.NodeRegisterRequest{Node: &api.Node{SecretID: "bound"}, Introduction: "token"}),
+		"registers with an identity of no key": instead(&api.NodeRegisterRequest{Node: &api.Node{SecretID: "secret of n1"}, Identity: "unknown key"}),
+		"offers a connection":                  offerSecond(), "beats": beat(t.Context(), second), "registers": register(second),
+	} {
 		if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent that lives at 127.0.0.1:") {
 			t.Errorf("the second one %s: %v", what, err)
 		}
