@@ -71,6 +71,7 @@ func (l *load) all() error {
 	}
 	l.tx.mem.index, l.tx.mem.line = l.index, rand.Uint64()
 	clear(l.tx.mem.changed)
+	l.tx.mem.variables = nil
 	for {
 		more, err := l.table()
 		if err != nil {
@@ -133,6 +134,9 @@ func (l *load) keep(name string, rows []any) {
 		l.tx.mem.fill(tables[name], rows)
 		for _, row := range rows {
 			l.tx.remember(row)
+			if r, ok := row.(*api.VariableRow); ok {
+				l.tx.mem.addVariables(r.Namespace, int64(len(r.Data)))
+			}
 		}
 		return
 	}

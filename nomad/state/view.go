@@ -17,6 +17,8 @@ type version struct {
 	rows *memdb.Txn
 	// changed is the last index at which a table changed, at its number; 0 is never.
 	changed []uint64
+	// variables is the encrypted size of the variables of each namespace in bytes.
+	variables *node[int64]
 }
 
 // memory is the database and its newest version.
