@@ -46,6 +46,7 @@ func TestQuotaDimensions(t *testing.T) {
 		return []*api.RequestedDevice{{Name: name, Count: n}}
 	}
 	gpu := func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.Devices = devices("acme/gpu", 0) }
+	secrets := func(j *api.Job) { j.NodePool, j.TaskGroups[0].Tasks[0].Resources.SecretsMB = "gpu", 10 }
 	inPool := func(j *api.Job) { j.NodePool = "gpu" }
 	for _, c := range []struct {
 		name  string
@@ -56,6 +57,14 @@ func TestQuotaDimensions(t *testing.T) {
 		{"enough", api.QuotaResources{CPU: new(1000), MemoryMB: new(512), MemoryMaxMB: new(512)}, nil, ""},
 		{"memory", api.QuotaResources{MemoryMB: new(511)}, nil, "memory exhausted (512 needed > 511 limit)"},
 		{"memory_max", api.QuotaResources{MemoryMaxMB: new(1500)}, memoryMax, "memory_max exhausted (2000 needed > 1500 limit)"},
+		{"enough secrets", api.QuotaResources{SecretsMB: new(20)}, secrets, ""},
+		{"secrets", api.QuotaResources{SecretsMB: new(19)}, secrets, "secrets exhausted (20 needed > 19 limit)"},
+		{
+			"secrets of a node pool",
+			api.QuotaResources{NodePools: []*api.NodePoolLimit{{NodePool: "gpu", SecretsMB: new(-1)}}},
+			secrets,
+			"secrets of node pool gpu exhausted (10 needed > 0 limit)",
+		},
 		{"nothing", api.QuotaResources{CPU: new(-1)}, nil, "cpu exhausted (500 needed > 0 limit)"},
 		{"zero is no limit", api.QuotaResources{CPU: new(0)}, nil, ""},
 		{"device", api.QuotaResources{Devices: devices("gpu", 1)}, gpu, "device gpu exhausted (2 needed > 1 limit)"},

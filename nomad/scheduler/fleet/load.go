@@ -100,11 +100,20 @@ func AskOf(g *api.TaskGroup) Amount {
 
 // MaxMemoryOf is how much memory an allocation of the group may use at most, its tasks counted by their life cycle.
 func MaxMemoryOf(g *api.TaskGroup) int64 {
+	return memoryOf(g, func(r *api.Resources) int { return max(r.MemoryMB, r.MemoryMaxMB) + r.SecretsMB })
+}
+
+// SecretsOf is the size of the directories of secrets of an allocation of the group, its tasks counted by their life cycle.
+func SecretsOf(g *api.TaskGroup) int64 {
+	return memoryOf(g, func(r *api.Resources) int { return r.SecretsMB })
+}
+
+func memoryOf(g *api.TaskGroup, of func(*api.Resources) int) int64 {
 	return sumByLifecycle(g.Tasks, func(t *api.Task) Amount {
 		if t.Resources == nil {
 			return Amount{}
 		}
-		return Amount{MemoryMB: int64(max(t.Resources.MemoryMB, t.Resources.MemoryMaxMB) + t.Resources.SecretsMB)}
+		return Amount{MemoryMB: int64(of(t.Resources))}
 	}).MemoryMB
 }
 

@@ -21,14 +21,17 @@ type View interface {
 
 // Amount is what allocations use.
 type Amount struct {
-	CPU, Cores, MemoryMB, MemoryMaxMB int64
+	CPU, Cores, MemoryMB, MemoryMaxMB, SecretsMB int64
 	// Devices has each name of a request once.
 	Devices []Device
 }
 
 // Add is the amount and n times the other.
 func (a Amount) Add(b Amount, n int64) Amount {
-	return Amount{a.CPU + n*b.CPU, a.Cores + n*b.Cores, a.MemoryMB + n*b.MemoryMB, a.MemoryMaxMB + n*b.MemoryMaxMB, addDevices(a.Devices, b.Devices, n)}
+	return Amount{
+		a.CPU + n*b.CPU, a.Cores + n*b.Cores, a.MemoryMB + n*b.MemoryMB, a.MemoryMaxMB + n*b.MemoryMaxMB, a.SecretsMB + n*b.SecretsMB,
+		addDevices(a.Devices, b.Devices, n),
+	}
 }
 
 // dimension is one part of an amount with the name that users know.
@@ -37,8 +40,8 @@ type dimension struct {
 	value int64
 }
 
-func (a Amount) dimensions() [4]dimension {
-	return [4]dimension{{"cpu", a.CPU}, {"cores", a.Cores}, {"memory", a.MemoryMB}, {"memory_max", a.MemoryMaxMB}}
+func (a Amount) dimensions() [5]dimension {
+	return [5]dimension{{"cpu", a.CPU}, {"cores", a.Cores}, {"memory", a.MemoryMB}, {"memory_max", a.MemoryMaxMB}, {"secrets", a.SecretsMB}}
 }
 
 // AskOf is what an allocation of the group uses.
@@ -47,7 +50,7 @@ func AskOf(g *api.TaskGroup) Amount {
 		return Amount{}
 	}
 	f := fleet.AskOf(g)
-	a := Amount{CPU: f.CPU, MemoryMB: f.MemoryMB, MemoryMaxMB: fleet.MaxMemoryOf(g)}
+	a := Amount{CPU: f.CPU, MemoryMB: f.MemoryMB, MemoryMaxMB: fleet.MaxMemoryOf(g), SecretsMB: fleet.SecretsOf(g)}
 	for _, t := range g.Tasks {
 		if t.Resources != nil {
 			a.Cores += int64(t.Resources.Cores)
@@ -101,17 +104,19 @@ func Limits(q *api.QuotaSpec) *api.QuotaResources {
 	return q.Limits[0].RegionLimit
 }
 
-// Open counts what the quota of the namespace limits; nil when no quota limits allocations of the namespace.
-func Open(v View, namespace string) *Book {
+// quotaOf is the quota of the namespace, or nil.
+func quotaOf(v View, namespace string) *api.QuotaSpec {
 	n := v.Namespace(namespace)
 	if n == nil || n.Quota == "" {
 		return nil
 	}
-	q := v.Quota(n.Quota)
-	if q == nil {
-		return nil
-	}
-	if !slices.ContainsFunc(counts(q), func(c count) bool { return c.most.limits() }) {
+	return v.Quota(n.Quota)
+}
+
+// Open counts what the quota of the namespace limits; nil when no quota limits allocations of the namespace.
+func Open(v View, namespace string) *Book {
+	q := quotaOf(v, namespace)
+	if q == nil || !slices.ContainsFunc(counts(q), func(c count) bool { return c.most.limits() }) {
 		return nil
 	}
 	return Of(v, q)
@@ -128,9 +133,9 @@ func counts(q *api.QuotaSpec) []count {
 	if l == nil {
 		l = &api.QuotaResources{}
 	}
-	all := []count{{most: Amount{most(l.CPU), most(l.Cores), most(l.MemoryMB), most(l.MemoryMaxMB), limitedDevices(l.Devices)}}}
+	all := []count{{most: Amount{most(l.CPU), most(l.Cores), most(l.MemoryMB), most(l.MemoryMaxMB), most(l.SecretsMB), limitedDevices(l.Devices)}}}
 	for _, p := range l.NodePools {
-		m := Amount{most(p.CPU), most(p.Cores), most(p.MemoryMB), most(p.MemoryMaxMB), limitedDevices(p.Devices)}
+		m := Amount{most(p.CPU), most(p.Cores), most(p.MemoryMB), most(p.MemoryMaxMB), most(p.SecretsMB), limitedDevices(p.Devices)}
 		all = append(all, count{pool: p.NodePool, most: m})
 	}
 	return all

@@ -19,8 +19,12 @@ type Stored struct{ Volumes, MB int64 }
 
 // capacity is the larger of what a volume has and what was asked for, in MiB.
 func capacity(v *api.Volume) int64 {
+	return MB(max(v.Provision.CapacityBytes, v.RequestedCapacityMin))
+}
+
+// MB is a size in MiB, rounded up.
+func MB(bytes int64) int64 {
 	const mb = 1 << 20
-	bytes := max(v.Provision.CapacityBytes, v.RequestedCapacityMin)
 	return bytes/mb + min(1, bytes%mb)
 }
 
@@ -40,11 +44,7 @@ func VolumesOf(v VolumeView, q *api.QuotaSpec) (sum Stored) {
 
 // VolumeAllowed refuses a volume that is new or becomes larger when the quota of its namespace does not permit it.
 func VolumeAllowed(v VolumeView, next *api.Volume) error {
-	n := v.Namespace(next.Namespace)
-	if n == nil || n.Quota == "" {
-		return nil
-	}
-	q := v.Quota(n.Quota)
+	q := quotaOf(v, next.Namespace)
 	l := Limits(q)
 	if l == nil || l.Storage == nil {
 		return nil
