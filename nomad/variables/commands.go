@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -96,7 +97,7 @@ func refused(old *api.VariableRow, cas bool, index uint64, lock string) *outcome
 	return nil
 }
 
-// Apply stores the variable unless the index or the lock differs.
+// Apply stores the variable unless the index or the lock differs, or the quota of its namespace does not permit it.
 func (c *Set) Apply(tx *state.Txn) (any, error) {
 	if c.Row == nil {
 		return nil, fault.New(fault.Invalid, "missing variable")
@@ -131,6 +132,11 @@ func (c *Set) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Invalid, "nonexistent namespace %q: create it first", row.Namespace)
 	case !(c.Keep && old != nil) && tx.RootKey(row.KeyID) == nil:
 		return nil, fault.New(fault.Unavailable, "root key %s was removed meanwhile: try again", row.KeyID)
+	}
+	if !c.Keep { // a lock without items always passes
+		if err := quota.VariableAllowed(tx, &row); err != nil {
+			return nil, err
+		}
 	}
 	row.ModifyIndex = tx.Index()
 	tx.PutVariable(&row)
