@@ -13,7 +13,7 @@ type QuotaSpec struct {
 type QuotaLimit struct {
 	Region      string          `hcl:"region" msg:",omitempty"`
 	RegionLimit *QuotaResources `hcl:"region_limit,block" msg:",omitempty"`
-	// VariablesLimit bounds the variables in MB.
+	// VariablesLimit is the older name of the limit of variables in RegionLimit.Storage, in MB.
 	VariablesLimit *int   `hcl:"variables_limit,optional" msg:",omitempty"`
 	Hash           []byte `msg:",omitempty"`
 }
@@ -34,6 +34,7 @@ type QuotaResources struct {
 
 // QuotaStorageResources are amounts of storage. In a specification 0 means no limit, and a negative number permits nothing.
 type QuotaStorageResources struct {
+	// VariablesMB is the size of the encrypted items of variables.
 	VariablesMB   int `hcl:"variables,optional" msg:",omitempty"`
 	HostVolumesMB int `hcl:"host_volumes,optional" msg:",omitempty"`
 	// Volumes counts CSI volumes, VolumesMB is their capacity together.

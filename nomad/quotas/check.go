@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -50,7 +51,8 @@ func checked(tx *state.Txn, in *api.QuotaSpec, region string) (*api.QuotaSpec, e
 		next.Region, next.Hash = cmp.Or(l.Region, region), nil
 		c.wrong(next.Region != region, "limit of region %q: these servers are of region %q; create the quota in the other region with the limit of that region",
 			next.Region, region)
-		c.wrong(l.VariablesLimit != nil && *l.VariablesLimit != 0, "variables_limit is not enforced by this version: remove it")
+		c.wrong(l.VariablesLimit != nil && *l.VariablesLimit != 0 && *l.VariablesLimit != quota.VariablesLimit(l),
+			"variables_limit and storage: variables are two limits of the same: remove variables_limit")
 		c.resources(tx, l.RegionLimit)
 		next.Hash = hashOf(&next)
 		q.Limits = append(q.Limits, &next)
@@ -65,9 +67,9 @@ func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
 	if r == nil {
 		return
 	}
-	c.rest("region_limit", r.Devices, r.NUMA, r.SecretsMB)
+	c.rest("region_limit", r.Devices, r.NUMA)
 	if s := r.Storage; s != nil {
-		c.storage(s)
+		c.wrong(s.HostVolumesMB != 0, "storage: host_volumes is not enforced by this version: remove it")
 	}
 	c.wrong(len(r.NodePools) > poolsMax, "%d limits of node pools, at most %d are possible", len(r.NodePools), poolsMax)
 	known := map[string]bool{}
@@ -80,18 +82,13 @@ func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
 		c.wrong(tx.NodePool(p.NodePool) == nil, "%s does not exist: create the node pool first", where)
 		c.wrong(known[p.NodePool], "%s is limited twice", where)
 		known[p.NodePool] = true
-		c.rest(where, p.Devices, p.NUMA, p.SecretsMB)
+		c.rest(where, p.Devices, p.NUMA)
 		c.wrong(p.Storage != nil && *p.Storage != api.QuotaStorageResources{}, "%s: storage is limited for the region only: move it to region_limit", where)
 	}
 }
 
-func (c *check) storage(s *api.QuotaStorageResources) {
-	c.wrong(s.VariablesMB != 0, "storage: variables is not enforced by this version: remove it")
-	c.wrong(s.HostVolumesMB != 0, "storage: host_volumes is not enforced by this version: remove it")
-}
-
-// rest checks the limits of devices, and refuses limits that nothing enforces.
-func (c *check) rest(where string, devices []*api.RequestedDevice, numa *api.NUMAResource, secrets *int) {
+// rest checks the limits of devices, and refuses a limit that nothing enforces.
+func (c *check) rest(where string, devices []*api.RequestedDevice, numa *api.NUMAResource) {
 	names := map[string]bool{}
 	for _, d := range devices {
 		if d == nil || d.Name == "" {
@@ -104,7 +101,6 @@ func (c *check) rest(where string, devices []*api.RequestedDevice, numa *api.NUM
 		names[d.Name] = true
 	}
 	c.wrong(numa != nil, "%s: numa is not enforced by this version: remove it", where)
-	c.wrong(secrets != nil && *secrets != 0, "%s: secrets is not enforced by this version: remove it; the secrets of tasks count as memory", where)
 }
 
 // hashOf identifies a limit in a usage.

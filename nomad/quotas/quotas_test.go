@@ -50,17 +50,17 @@ func TestWhatNothingEnforcesIsRefused(t *testing.T) {
 		"description of the quota is longer":                         {Name: "q", Description: strings.Repeat("x", 257)},
 		`limit of region "eu": these servers are of region "global"`: {Name: "q", Limits: []*api.QuotaLimit{{Region: "eu"}}},
 		"2 limits were given":                                        {Name: "q", Limits: []*api.QuotaLimit{{}, nil}},
-		"variables_limit is not enforced":                            {Name: "q", Limits: []*api.QuotaLimit{{VariablesLimit: new(1)}}},
-		"region_limit: a device has no name":                         limited(api.QuotaResources{Devices: []*api.RequestedDevice{nil}}),
-		`region_limit: device "gpu" is limited twice`:                limited(api.QuotaResources{Devices: []*api.RequestedDevice{{Name: "gpu"}, {Name: "gpu"}}}),
-		"region_limit: numa is not enforced":                         limited(api.QuotaResources{NUMA: &api.NUMAResource{}}),
-		"region_limit: secrets is not enforced":                      limited(api.QuotaResources{SecretsMB: new(1)}),
-		"storage: variables is not enforced":                         limited(api.QuotaResources{Storage: &api.QuotaStorageResources{VariablesMB: 1}}),
-		"storage: host_volumes is not enforced":                      limited(api.QuotaResources{Storage: &api.QuotaStorageResources{HostVolumesMB: 1}}),
-		`node_pool "gone" does not exist`:                            pool(api.NodePoolLimit{NodePool: "gone"}),
-		`node_pool "all": device "gpu": a limit has no constraints`:  pool(api.NodePoolLimit{NodePool: "all", Devices: []*api.RequestedDevice{{Name: "gpu", Constraints: []*api.Constraint{{}}}}}),
-		`node_pool "all": storage is limited for the region only`:    pool(api.NodePoolLimit{NodePool: "all", Storage: &api.QuotaStorageResources{Volumes: 1}}),
-		`node_pool "all" is limited twice`:                           limited(api.QuotaResources{NodePools: []*api.NodePoolLimit{{NodePool: "all"}, {NodePool: "all"}}}),
+		"variables_limit and storage: variables are two limits": {Name: "q", Limits: []*api.QuotaLimit{{
+			VariablesLimit: new(1), RegionLimit: &api.QuotaResources{Storage: &api.QuotaStorageResources{VariablesMB: 2}},
+		}}},
+		"region_limit: a device has no name":                        limited(api.QuotaResources{Devices: []*api.RequestedDevice{nil}}),
+		`region_limit: device "gpu" is limited twice`:               limited(api.QuotaResources{Devices: []*api.RequestedDevice{{Name: "gpu"}, {Name: "gpu"}}}),
+		"region_limit: numa is not enforced":                        limited(api.QuotaResources{NUMA: &api.NUMAResource{}}),
+		"storage: host_volumes is not enforced":                     limited(api.QuotaResources{Storage: &api.QuotaStorageResources{HostVolumesMB: 1}}),
+		`node_pool "gone" does not exist`:                           pool(api.NodePoolLimit{NodePool: "gone"}),
+		`node_pool "all": device "gpu": a limit has no constraints`: pool(api.NodePoolLimit{NodePool: "all", Devices: []*api.RequestedDevice{{Name: "gpu", Constraints: []*api.Constraint{{}}}}}),
+		`node_pool "all": storage is limited for the region only`:   pool(api.NodePoolLimit{NodePool: "all", Storage: &api.QuotaStorageResources{Volumes: 1}}),
+		`node_pool "all" is limited twice`:                          limited(api.QuotaResources{NodePools: []*api.NodePoolLimit{{NodePool: "all"}, {NodePool: "all"}}}),
 	} {
 		if err := f.upsert(q); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: got %v", words, err)
@@ -121,7 +121,7 @@ func TestUsageIsWhatTheNamespacesHave(t *testing.T) {
 		for ns, quota := range map[string]string{"a": "team", "b": "team", "c": ""} {
 			tx.PutNamespace(&api.Namespace{Name: ns, Quota: quota})
 			j := &api.Job{ID: "j", Namespace: ns, NodePool: map[string]string{"a": "all"}[ns], TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{
-				{Name: "t", Resources: &api.Resources{CPU: 100, MemoryMB: 200, MemoryMaxMB: 300, Devices: []*api.RequestedDevice{{Name: "gpu", Count: 3}, {Name: "zeta/gpu"}}}},
+				{Name: "t", Resources: &api.Resources{CPU: 100, MemoryMB: 200, MemoryMaxMB: 300, SecretsMB: 4, Devices: []*api.RequestedDevice{{Name: "gpu", Count: 3}, {Name: "zeta/gpu"}}}},
 				{Name: "u", Resources: &api.Resources{Cores: 2, MemoryMB: 10}},
 				{Name: "init", Lifecycle: &api.TaskLifecycle{Hook: api.TaskLifecycleHookPrestart}, Resources: &api.Resources{CPU: 50}},
 			}}}}
@@ -129,6 +129,8 @@ func TestUsageIsWhatTheNamespacesHave(t *testing.T) {
 				tx.PutAlloc(&api.Allocation{ID: ns + status, Namespace: ns, JobID: "j", Job: j, TaskGroup: "g", ClientStatus: status})
 			}
 			tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "v", Namespace: ns, RequestedCapacityMin: 5 << 20}, Provision: api.VolumeProvision{CapacityBytes: 6<<20 - 1}})
+			tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: ns, Path: "p"}, Data: make([]byte, 1<<20)})
+			tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: ns, Path: "q"}, Data: make([]byte, 1)})
 		}
 	})
 	list, err := f.Usages(t.Context(), &api.QueryOptions{})
@@ -139,10 +141,10 @@ func TestUsageIsWhatTheNamespacesHave(t *testing.T) {
 	for _, u := range []*api.QuotaUsage{list.Usages[0], one.Usage} {
 		for _, l := range u.Used {
 			r := l.RegionLimit
-			if *r.CPU != 200 || *r.Cores != 4 || *r.MemoryMB != 420 || *r.MemoryMaxMB != 620 || r.Storage.Volumes != 2 || r.Storage.VolumesMB != 12 || r.Devices[0].Count != 6 {
-				t.Errorf("used %d MHz, %d cores, %d MB, %d MB at most, %+v", *r.CPU, *r.Cores, *r.MemoryMB, *r.MemoryMaxMB, r.Storage)
+			if *r.CPU != 200 || *r.Cores != 4 || *r.MemoryMB != 428 || *r.MemoryMaxMB != 628 || *r.SecretsMB != 8 || r.Storage.VariablesMB != 3 || r.Storage.Volumes != 2 || r.Storage.VolumesMB != 12 || r.Devices[0].Count != 6 {
+				t.Errorf("used %d MHz, %d cores, %d MB, %d MB at most, %d MB of secrets, %+v", *r.CPU, *r.Cores, *r.MemoryMB, *r.MemoryMaxMB, *r.SecretsMB, r.Storage)
 			}
-			if len(r.NodePools) != 1 || *r.NodePools[0].CPU != 100 {
+			if len(r.NodePools) != 1 || *r.NodePools[0].CPU != 100 || *r.NodePools[0].SecretsMB != 4 {
 				t.Errorf("node pools %+v", r.NodePools)
 			}
 		}

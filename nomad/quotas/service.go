@@ -48,7 +48,8 @@ func (s *Service) Handlers() []wire.Handler {
 
 var (
 	specs = []state.Key{state.TableKey(state.TableQuotas)}
-	used  = append(specs[:1:1], state.TableKey(state.TableNamespaces), state.TableKey(state.TableAllocs), state.TableKey(state.TableVolumes))
+	used  = append(specs[:1:1], state.TableKey(state.TableNamespaces), state.TableKey(state.TableAllocs), state.TableKey(state.TableVolumes),
+		state.TableKey(state.TableVariables))
 )
 
 func name(q *api.QuotaSpec) string { return q.Name }
@@ -105,10 +106,10 @@ func usageOf(tx *state.Txn, q *api.QuotaSpec) *api.QuotaUsage {
 		return u
 	}
 	l, book, stored := q.Limits[0], quota.Of(tx, q), quota.VolumesOf(tx, q)
-	sum := book.Used("")
+	sum, variables := book.Used(""), int(quota.MB(quota.VariablesOf(tx, q)))
 	r := &api.QuotaResources{
-		CPU: number(sum.CPU), Cores: number(sum.Cores), MemoryMB: number(sum.MemoryMB), MemoryMaxMB: number(sum.MemoryMaxMB),
-		Storage: &api.QuotaStorageResources{Volumes: int(stored.Volumes), VolumesMB: int(stored.MB)},
+		CPU: number(sum.CPU), Cores: number(sum.Cores), MemoryMB: number(sum.MemoryMB), MemoryMaxMB: number(sum.MemoryMaxMB), SecretsMB: number(sum.SecretsMB),
+		Storage: &api.QuotaStorageResources{VariablesMB: variables, Volumes: int(stored.Volumes), VolumesMB: int(stored.MB)},
 	}
 	if l.RegionLimit != nil {
 		r.Devices = sum.Towards(l.RegionLimit.Devices)
@@ -116,11 +117,11 @@ func usageOf(tx *state.Txn, q *api.QuotaSpec) *api.QuotaUsage {
 			n := book.Used(p.NodePool)
 			r.NodePools = append(r.NodePools, &api.NodePoolLimit{
 				NodePool: p.NodePool, CPU: number(n.CPU), Cores: number(n.Cores), MemoryMB: number(n.MemoryMB), MemoryMaxMB: number(n.MemoryMaxMB),
-				Devices: n.Towards(p.Devices),
+				SecretsMB: number(n.SecretsMB), Devices: n.Towards(p.Devices),
 			})
 		}
 	}
-	u.Used[base64.StdEncoding.EncodeToString(l.Hash)] = &api.QuotaLimit{Region: l.Region, RegionLimit: r, Hash: l.Hash}
+	u.Used[base64.StdEncoding.EncodeToString(l.Hash)] = &api.QuotaLimit{Region: l.Region, RegionLimit: r, VariablesLimit: &variables, Hash: l.Hash}
 	return u
 }
 
