@@ -53,6 +53,40 @@ func variable(t *testing.T, w *httptest.ResponseRecorder) (v api.Variable) {
 	return v
 }
 
+// A variable beyond the quota of its namespace is refused with 429, not with 409: the body of a conflict is a variable.
+func TestQuotaOfVariables(t *testing.T) {
+	t.Parallel()
+	h, _ := served(t, false)
+	for _, c := range []struct {
+		path, body string
+		code       int
+		text       string
+	}{
+		{"quota", `{"Name":"team","Limits":[{"Region":"global","RegionLimit":{"Storage":{"VariablesMB":-1}}}]}`, 200, ""},
+		{"namespace/a", `{"Name":"a","Quota":"team"}`, 200, ""},
+		{"var/p?namespace=a", `{"Items":{"k":"v"}}`, 429, `variable "p": quota limit hit: team: variables exhausted (0 bytes in use, 37 more asked, limit 0 MB): delete`},
+		{"quota", `{"Name":"team","Limits":[{"Region":"global","VariablesLimit":1}]}`, 200, ""},
+		{"var/p?namespace=a", `{"Items":{"k":"v"}}`, 200, ""},
+	} {
+		if w := send(h, "PUT", "/v1/"+c.path, c.body); w.Code != c.code || !strings.Contains(w.Body.String(), c.text) {
+			t.Errorf("%s: %d %s", c.path, w.Code, w.Body)
+		}
+	}
+	w := send(h, "GET", "/v1/quota/usage/team", "")
+	var u api.QuotaUsage
+	if err := json.Unmarshal(w.Body.Bytes(), &u); err != nil {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	for _, l := range u.Used {
+		if l.RegionLimit.Storage.VariablesMB != 1 || *l.VariablesLimit != 1 {
+			t.Errorf("usage %s", w.Body)
+		}
+	}
+	if len(u.Used) != 1 {
+		t.Errorf("usage %s", w.Body)
+	}
+}
+
 // TestVariablesAsRecorded makes the requests that were recorded of the compatible system.
 func TestVariablesAsRecorded(t *testing.T) {
 	t.Parallel()
