@@ -415,8 +415,8 @@ func TestEnvironmentUserAndDirectory(t *testing.T) {
 	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
 		t.Fatalf("exit %+v %v", x, err)
 	}
-	want := "hello::\nnobody\n" + task.Dir + "\n"
-	if out := suite.LogText(task, "stdout"); !strings.HasPrefix(out, want) {
+	want := "hello::\nnobody\n" + task.Dir + "\n500\n"
+	if out := suite.LogText(task, "stdout"); out != want {
 		t.Errorf("the task printed %q, want %q", out, want)
 	}
 }
@@ -432,6 +432,31 @@ func TestBadConfigIsRefused(t *testing.T) {
 	} {
 		if err := rawexec.ValidateConfig(c); !errors.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want invalid", name, err)
+		}
+	}
+}
+
+func TestWorkDir(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh("pwd"))
+	task.Config["work_dir"] = dir
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() || suite.LogText(task, "stdout") != dir+"\n" {
+		t.Errorf("exit %+v, error %v, output %q, want %s", x, err, suite.LogText(task, "stdout"), dir)
+	}
+	for _, bad := range []string{file, dir + "/missing"} {
+		task.ID, task.Config["work_dir"] = bad, bad
+		_, err := d.Start(suite.Context(t), task)
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "work_dir") || !strings.Contains(err.Error(), bad) {
+			t.Errorf("work_dir %s: %v", bad, err)
 		}
 	}
 }

@@ -5,14 +5,16 @@ import (
 	"unsafe"
 )
 
-func writeFile(path, content string) bool {
+func writeFile(path, content string) bool { return write(path, content) == nil }
+
+func write(path, content string) error {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return err
 	}
 	_, err = syscall.Write(fd, []byte(content))
 	_ = syscall.Close(fd)
-	return err == nil
+	return err
 }
 
 // readFile returns the beginning of a small file, empty when it cannot be read.

@@ -46,8 +46,12 @@ func (s *supervisor) start() *frame.Failed {
 // lookUp finds what the task starts with, as it sees the files.
 func lookUp(spec *frame.Spec) (program string, f *frame.Failed) {
 	var st syscall.Stat_t
-	if err := syscall.Stat(spec.Dir, &st); err != nil {
-		return "", failed(false, "working directory "+spec.Dir+": "+err.Error())
+	err := syscall.Stat(spec.Dir, &st)
+	if err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return "", failed(false, "working directory (\"work_dir\") "+spec.Dir+": "+err.Error())
 	}
 	if program = findProgram(spec.Programs); program == "" {
 		return "", failed(false, "command "+spec.Args[0]+": not found or not executable")
@@ -109,12 +113,17 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	if err := confine(&s.spec); err != nil {
 		return failed(false, "give up privileges: "+err.Error())
 	}
+	restore, err := setOOMScore(s.spec.OOMScore)
+	if err != nil {
+		return failed(false, "\"oom_score_adj\": "+err.Error())
+	}
+	defer restore()
 	pid := 0
 	fork := func() (err error) {
 		pid, err = syscall.ForkExec(program, s.spec.Args, &attr)
 		return err
 	}
-	err := v.in(fork)
+	err = v.in(fork)
 	if err != nil && s.cgroup != nil && s.cgroup.own {
 		s.cgroup.remove()
 		s.cgroup = nil
@@ -123,19 +132,27 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	}
 	if err != nil {
 		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
-		return failed(again, "execute "+program+": "+err.Error())
+		return failed(again, "execute "+program+" in directory "+s.spec.Dir+": "+err.Error())
 	}
 	if s.logs != nil {
 		_ = syscall.Close(outWrite)
 		_ = syscall.Close(errWrite)
 	}
 	s.pid = pid
-	if s.spec.OOMScore != 0 {
-		writeFile("/proc/"+itoa(int64(pid))+"/oom_score_adj", itoa(s.spec.OOMScore))
-	}
 	s.reaper = newReaper(pid)
 	go s.reaper.run()
 	return nil
+}
+
+const oomScoreFile = "/proc/self/oom_score_adj"
+
+// setOOMScore sets the oom_score_adj that the task inherits, and returns how to restore that of this process.
+func setOOMScore(score int64) (restore func(), err error) {
+	if score == 0 {
+		return func() {}, nil
+	}
+	before := readFile(oomScoreFile)
+	return func() { writeFile(oomScoreFile, before) }, write(oomScoreFile, itoa(score))
 }
 
 // openStreams returns the ends for the task; descriptor 0 is /dev/null.
