@@ -11,6 +11,8 @@ type cgroup struct {
 	path string
 	fd   int
 	own  bool
+	// kills is how often the kernel had ended processes of it for want of memory when the task started.
+	kills string
 }
 
 // openCgroup prepares the task's cgroups. A cgroup of our own is a convenience and may fail; one that the
@@ -39,7 +41,7 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 		}
 		return nil, failed(false, "open cgroup "+c.path+": "+err.Error())
 	}
-	c.fd = fd
+	c.fd, c.kills = fd, c.oomKills()
 	if spec.Weight != 0 && c.own {
 		writeFile(c.path+"/cpu.weight", itoa(spec.Weight))
 	}
@@ -58,14 +60,24 @@ func (c *cgroup) oomKilled() bool {
 	if c == nil {
 		return false
 	}
+	kills := c.oomKills()
+	return kills != "" && kills != c.kills
+}
+
+// oomKills is the number of processes that the kernel has ended for want of memory; empty when it does not count them.
+func (c *cgroup) oomKills() string {
 	events := readFile(c.path + "/memory.events")
 	const key = "oom_kill "
 	for i := 0; i+len(key) < len(events); i++ {
 		if events[i:i+len(key)] == key && (i == 0 || events[i-1] == '\n') {
-			return events[i+len(key)] != '0'
+			end := i + len(key)
+			for end < len(events) && events[end] != '\n' {
+				end++
+			}
+			return events[i+len(key) : end]
 		}
 	}
-	return false
+	return ""
 }
 
 func (c *cgroup) remove() {
