@@ -1,8 +1,11 @@
 package rawexec
 
 import (
+	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -20,7 +23,7 @@ type Config struct {
 	CgroupParent string
 	// NoCgroups keeps tasks in the cgroup of the agent.
 	NoCgroups bool
-	// DeniedEnvvars are environment variables that no task gets; a trailing "*" stands for any rest.
+	// DeniedEnvvars are environment variables that no task gets; "*" stands for any text.
 	DeniedEnvvars []string
 	// DeniedUIDs and DeniedGIDs are users and groups that no task runs as.
 	DeniedUIDs, DeniedGIDs []IDs
@@ -52,28 +55,34 @@ func decode(config map[string]any) (*taskConfig, error) {
 	case c.Command == "":
 		return nil, invalid(`"command" is empty`)
 	case c.OOMScoreAdj < 0 || c.OOMScoreAdj > 1000:
-		return nil, invalid(`"oom_score_adj" must be between 0 and 1000`)
-	case c.WorkDir != "" && !filepath.IsAbs(c.WorkDir):
-		return nil, invalid(`"work_dir" must be an absolute path`)
+		return nil, invalid(fmt.Sprintf(`"oom_score_adj" must be between 0 and 1000, not %d`, c.OOMScoreAdj))
+	case c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) || strings.ContainsRune(c.WorkDir, 0):
+		return nil, invalid(fmt.Sprintf(`"work_dir" must be an absolute path, not %q`, c.WorkDir))
 	case c.CgroupV2Override != "" && len(c.CgroupV1Override) > 0:
 		return nil, invalid(`only one of "cgroup_v1_override" and "cgroup_v2_override" may be set`)
 	}
-	return c, nil
+	return c, checkVariables(c.DeniedEnvvars)
 }
 
 func invalid(text string) error {
 	return fault.New(fault.Invalid, "config of driver %s: %s", Name, text)
 }
 
-// denied reports whether a variable is kept from the task.
-func denied(name string, patterns ...[]string) bool {
-	for _, list := range patterns {
-		for _, p := range list {
-			prefix, open := strings.CutSuffix(p, "*")
-			if name == p || (open && strings.HasPrefix(name, prefix)) {
-				return true
-			}
+// checkVariables refuses patterns that match no variable.
+func checkVariables(patterns []string) error {
+	for _, p := range patterns {
+		if p == "" || strings.ContainsAny(p, "=\x00") || !utf8.ValidString(p) {
+			return invalid(fmt.Sprintf(`"denied_envvars" has %q, which is no name of a variable and no pattern of names`, p))
 		}
 	}
-	return false
+	return nil
+}
+
+// matcher returns a function that reports whether a name matches one of the patterns, in which "*" stands for any text.
+func matcher(patterns []string) func(name string) bool {
+	if len(patterns) == 0 {
+		return func(string) bool { return false }
+	}
+	all := strings.ReplaceAll(regexp.QuoteMeta(strings.Join(patterns, "\x00")), `\*`, `.*`)
+	return regexp.MustCompile(`(?s)^(?:` + strings.ReplaceAll(all, "\x00", "|") + `)$`).MatchString
 }

@@ -27,7 +27,10 @@ func ParseConfig(config map[string]any) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Enabled: b.Enabled, NoCgroups: b.NoCgroups, DeniedEnvvars: b.DeniedEnvvars}
-	var err error
+	err := checkVariables(c.DeniedEnvvars)
+	if err != nil {
+		return Config{}, err
+	}
 	if c.DeniedUIDs, err = parseIDs(b.DeniedHostUIDs); err != nil {
 		return Config{}, invalid(`"denied_host_uids" ` + err.Error())
 	}
@@ -73,11 +76,11 @@ func (c *Config) allowed(taskID string, user bool, uid, gid int64, groups []int6
 		uid, gid = int64(os.Geteuid()), int64(os.Getegid())
 	}
 	if among(c.DeniedUIDs, uid) {
-		return fault.New(fault.Invalid, "task %s: running as user %d is denied on this node", taskID, uid)
+		return fault.New(fault.Invalid, `task %s: user %d is in "denied_host_uids" of driver %s on this node`, taskID, uid, Name)
 	}
 	for _, g := range append([]int64{gid}, groups...) {
 		if among(c.DeniedGIDs, g) {
-			return fault.New(fault.Invalid, "task %s: running in group %d is denied on this node", taskID, g)
+			return fault.New(fault.Invalid, `task %s: group %d is in "denied_host_gids" of driver %s on this node`, taskID, g, Name)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func TestPluginBlock(t *testing.T) {
 		t.Errorf("got %+v, error %v", got, err)
 	}
 	for key, value := range map[string]any{
-		"nonsense": 1, "enabled": "perhaps", "denied_envvars": 7, "denied_host_uids": "root", "denied_host_gids": "9-1", "no_cgroups": []any{},
+		"nonsense": 1, "enabled": "perhaps", "denied_envvars": []any{"A=B"}, "denied_host_uids": "root", "denied_host_gids": "9-1", "no_cgroups": []any{},
 	} {
 		if _, err := rawexec.ParseConfig(map[string]any{"enabled": true, key: value}); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s = %v: error %v", key, value, err)
@@ -43,7 +43,7 @@ func TestDeniedUsersRunNothing(t *testing.T) {
 	})
 	for _, user := range []string{"", "root", "daemon", "nobody"} {
 		_, err := d.Start(bounded(t), &driver.Task{ID: "a/t/" + user, Name: "t", Dir: t.TempDir(), User: user, Config: sh("exit 0")})
-		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "denied") {
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `"denied_host_`) {
 			t.Errorf("user %q: error %v", user, err)
 			_ = d.Stop(bounded(t), "a/t/"+user, "", time.Second)
 		}

@@ -39,8 +39,9 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if t.AllocDir != "" {
 		s.AllocDir = filepath.Clean(t.AllocDir)
 	}
+	denied := matcher(slices.Concat(d.config.DeniedEnvvars, c.DeniedEnvvars))
 	for k, v := range t.Env {
-		if !denied(k, d.config.DeniedEnvvars, c.DeniedEnvvars) {
+		if !denied(k) {
 			s.Env = append(s.Env, k+"="+v)
 		}
 	}

@@ -396,12 +396,12 @@ func TestLogsRotate(t *testing.T) {
 }
 
 func TestEnvironmentUserAndDirectory(t *testing.T) {
-	d := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.DeniedEnvvars = []string{"SECRET_*"} })
+	d := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.DeniedEnvvars = []string{"SECRET_*", "*_TOKEN"} })
 	task := suite.NewTask(t, map[string]any{
 		"command": "/bin/sh", "denied_envvars": []any{"HIDDEN"},
-		"args": []any{"-c", `echo "$GREETING:$SECRET_KEY:$HIDDEN"; id -un; pwd; cat /proc/self/oom_score_adj`}, "oom_score_adj": 500.0,
+		"args": []any{"-c", `echo "$GREETING:$SECRET_KEY:$MY_TOKEN:$HIDDEN"; id -un; pwd; cat /proc/self/oom_score_adj`}, "oom_score_adj": 500.0,
 	})
-	task.Env["GREETING"], task.Env["SECRET_KEY"], task.Env["HIDDEN"] = "hello", "x", "y"
+	task.Env["GREETING"], task.Env["SECRET_KEY"], task.Env["HIDDEN"], task.Env["MY_TOKEN"] = "hello", "x", "y", "z"
 	task.User = "nobody"
 	for dir := task.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -415,23 +415,37 @@ func TestEnvironmentUserAndDirectory(t *testing.T) {
 	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
 		t.Fatalf("exit %+v %v", x, err)
 	}
-	want := "hello::\nnobody\n" + task.Dir + "\n500\n"
+	want := "hello:::\nnobody\n" + task.Dir + "\n500\n"
 	if out := suite.LogText(task, "stdout"); out != want {
 		t.Errorf("the task printed %q, want %q", out, want)
 	}
 }
 
 func TestBadConfigIsRefused(t *testing.T) {
-	for name, c := range map[string]map[string]any{
-		"no command":    {},
-		"empty command": {"command": ""},
-		"args":          {"command": "x", "args": "one"},
-		"work dir":      {"command": "x", "work_dir": "here"},
-		"oom score":     {"command": "x", "oom_score_adj": -5},
-		"both cgroups":  {"command": "x", "cgroup_v2_override": "a", "cgroup_v1_override": []any{map[string]any{"pids": "a"}}},
+	for name, c := range map[string]struct {
+		key    string
+		config map[string]any
+	}{
+		"no command":     {"command", map[string]any{}},
+		"empty command":  {"command", map[string]any{"command": ""}},
+		"args":           {"args", map[string]any{"args": "one"}},
+		"relative":       {"work_dir", map[string]any{"work_dir": "here"}},
+		"NUL byte":       {"work_dir", map[string]any{"work_dir": "/he\x00re"}},
+		"low score":      {"oom_score_adj", map[string]any{"oom_score_adj": -5}},
+		"high score":     {"oom_score_adj", map[string]any{"oom_score_adj": 1001}},
+		"no score":       {"oom_score_adj", map[string]any{"oom_score_adj": "much"}},
+		"both cgroups":   {"cgroup_v2_override", map[string]any{"cgroup_v2_override": "a", "cgroup_v1_override": []any{map[string]any{"pids": "a"}}}},
+		"no map":         {"cgroup_v1_override", map[string]any{"cgroup_v1_override": "pids"}},
+		"no variable":    {"denied_envvars", map[string]any{"denied_envvars": []any{""}}},
+		"an assignment":  {"denied_envvars", map[string]any{"denied_envvars": []any{"A=B"}}},
+		"no list":        {"denied_envvars", map[string]any{"denied_envvars": "A"}},
+		"an unknown key": {"workdir", map[string]any{"workdir": "/"}},
 	} {
-		if err := rawexec.ValidateConfig(c); !errors.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v, want invalid", name, err)
+		if _, set := c.config["command"]; !set && c.key != "command" {
+			c.config["command"] = "x"
+		}
+		if err := rawexec.ValidateConfig(c.config); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `"`+c.key+`"`) {
+			t.Errorf("%s: %v, want invalid, with the key %s", name, err, c.key)
 		}
 	}
 }
