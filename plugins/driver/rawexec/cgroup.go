@@ -56,27 +56,52 @@ func (d *Driver) cgroupParent() string {
 	return dir
 }
 
+// chooseCgroups gives a task a cgroup, by which its processes are found, and the limits of its resources. A task with an
+// override has the limits of the cgroups that it names instead. Under cgroup version 2 it has no cgroup of its own then:
+// what its supervising process does not end, because that was killed, may keep a volume in use.
 func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) error {
-	for controller, path := range c.CgroupV1Override {
-		if controller == ".." || filepath.Base(controller) != controller {
-			return invalid(fmt.Sprintf(`"cgroup_v1_override" names %q, which is no controller`, controller))
+	if parent := d.cgroups(); parent != "" && c.CgroupV2Override == "" {
+		s.Cgroup, s.OwnCgroup = ownCgroup(parent, s.State), true
+	}
+	key := c.override()
+	if key == "" {
+		return d.setLimits(s, t)
+	}
+	if t.Lease != nil || len(t.Mounts) > 0 {
+		return invalid(fmt.Sprintf("%q is not possible for a task with volumes: processes in a cgroup that the job names may outlive the lease of the volumes; remove the key or the volume_mount blocks", key))
+	}
+	if c.CgroupV2Override != "" {
+		root := cgroupRoot()
+		if root == "" {
+			return invalid(fmt.Sprintf("%q needs cgroup version 2, which this node does not have", key))
 		}
-		dir, err := d.underCgroup(filepath.Join(cgroupMount, controller), path)
+		dir, err := d.underCgroup(key, root, c.CgroupV2Override)
+		s.Cgroup = dir
+		return err
+	}
+	for controller, path := range c.CgroupV1Override {
+		root := filepath.Join(cgroupMount, controller)
+		var st unix.Statfs_t
+		if filepath.Dir(root) != cgroupMount || unix.Statfs(root, &st) != nil || st.Type != unix.CGROUP_SUPER_MAGIC {
+			return invalid(fmt.Sprintf("%q names %q, which is no controller of cgroup version 1 on this node", key, controller))
+		}
+		dir, err := d.underCgroup(key, root, path)
 		if err != nil {
 			return err
 		}
 		s.Join = append(s.Join, dir)
 	}
-	if c.CgroupV2Override != "" {
-		var err error
-		s.Cgroup, err = d.underCgroup(cmp.Or(cgroupRoot(), cgroupMount), c.CgroupV2Override)
-		return err
-	}
-	if parent := d.cgroups(); parent != "" && len(s.Join) == 0 {
-		s.Cgroup, s.OwnCgroup = ownCgroup(parent, s.State), true
+	return nil
+}
+
+func (d *Driver) setLimits(s *frame.Spec, t *driver.Task) error {
+	if s.OwnCgroup {
 		s.Weight = weight(t.Resources.CPUShares)
 	}
-	return nil
+	if parent := d.cpusets(); parent != "" && t.Resources.Cores != "" {
+		s.Cpuset = ownCgroup(parent, s.State)
+	}
+	return setCores(s, t)
 }
 
 // ownCgroup is the cgroup directory of the task with that state path.
@@ -111,15 +136,15 @@ func (d *Driver) removeUnused() {
 	}
 }
 
-// underCgroup is the directory that a job names, absolute or below root. Those that this node makes are not for jobs:
-// the processes in them are another task's, or outlive the task that started them.
-func (d *Driver) underCgroup(root, path string) (string, error) {
+// underCgroup is the directory that a job names by the key, absolute or below root. A job may not name a cgroup that this
+// node creates: the processes in it are those of another task, or outlive the task that started them.
+func (d *Driver) underCgroup(key, root, path string) (string, error) {
 	dir := filepath.Clean(path)
 	if dir != root && !within(dir, root) {
 		dir = filepath.Join(root, path)
 	}
 	if dir != root && !within(dir, root) {
-		return "", invalid(fmt.Sprintf("cgroup %q is not below %s", path, root))
+		return "", invalid(fmt.Sprintf("%q: cgroup %q is not below %s", key, path, root))
 	}
 	elements := strings.Split(dir, "/")
 	ours := slices.ContainsFunc(elements, frame.IsHelperName)
@@ -130,7 +155,10 @@ func (d *Driver) underCgroup(root, path string) (string, error) {
 		}
 	}
 	if ours {
-		return "", invalid(fmt.Sprintf("cgroup %q is of this node's own", path))
+		return "", invalid(fmt.Sprintf("%q: cgroup %q belongs to this node", key, path))
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return "", invalid(fmt.Sprintf("%q: cgroup %s does not exist on this node; create it before the task starts", key, dir))
 	}
 	return dir, nil
 }

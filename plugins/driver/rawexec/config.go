@@ -64,6 +64,17 @@ func decode(config map[string]any) (*taskConfig, error) {
 	return c, checkVariables(c.DeniedEnvvars)
 }
 
+// override is the key by which the job names the cgroups of the task, empty when it names none.
+func (c *taskConfig) override() string {
+	switch {
+	case c.CgroupV2Override != "":
+		return "cgroup_v2_override"
+	case len(c.CgroupV1Override) > 0:
+		return "cgroup_v1_override"
+	}
+	return ""
+}
+
 func invalid(text string) error {
 	return fault.New(fault.Invalid, "config of driver %s: %s", Name, text)
 }

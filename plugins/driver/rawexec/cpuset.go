@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/open-nomad/open-nomad/plugins/driver"
-	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 // cpusetRoot is where hosts with cgroup version 1, or both, have the controller of cores.
@@ -34,14 +31,4 @@ func (d *Driver) cpusetParent() string {
 		}
 	}
 	return dir
-}
-
-// chooseCpuset gives a task that reserves cores a cpuset, unless the job names its cgroups.
-func (d *Driver) chooseCpuset(s *frame.Spec, c *taskConfig, t *driver.Task) {
-	if t.Resources.Cores == "" || c.CgroupV2Override != "" || len(c.CgroupV1Override) > 0 {
-		return
-	}
-	if parent := d.cpusets(); parent != "" {
-		s.Cpuset = ownCgroup(parent, s.State)
-	}
 }

@@ -61,11 +61,10 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if err := d.chooseCgroups(s, c, t); err != nil {
 		return nil, err
 	}
-	d.chooseCpuset(s, c, t)
 	if err := setUser(s, t.User); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(d.config.allowed(t.ID, s.User, s.UID, s.GID, s.Groups), setCores(s, t), setMounts(s, t))
+	return s, errors.Join(d.config.allowed(t.ID, s.User, s.UID, s.GID, s.Groups), setMounts(s, t))
 }
 
 // programs lists where a command may be: as it is when absolute, else in the task's directories, else on

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"runtime"
 	"syscall"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
+
+// cgroupMount is where the controllers of cgroup version 1 are mounted.
+const cgroupMount = "/sys/fs/cgroup"
 
 // cgroup is the cgroup v2 directory that the task starts in; nil means none.
 type cgroup struct {
@@ -15,14 +19,8 @@ type cgroup struct {
 	kills string
 }
 
-// openCgroup prepares the task's cgroups. A cgroup of our own is a convenience and may fail; one that the
-// job names may not.
+// openCgroup prepares the task's cgroup. One of its own may fail; one that the job names may not.
 func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
-	for _, dir := range spec.Join {
-		if !writeFile(dir+"/cgroup.procs", "0") {
-			return nil, failed(false, "join cgroup "+dir)
-		}
-	}
 	if spec.Cgroup == "" {
 		return nil, nil
 	}
@@ -39,7 +37,7 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 		if c.own {
 			return nil, nil
 		}
-		return nil, failed(false, "open cgroup "+c.path+": "+err.Error())
+		return nil, failed(false, "\"cgroup_v2_override\": open cgroup "+c.path+": "+err.Error())
 	}
 	c.fd, c.kills = fd, c.oomKills()
 	if spec.Weight != 0 && c.own {
@@ -49,6 +47,45 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 		writeFile(c.path+"/cpuset.cpus", coreList(spec.Cores))
 	}
 	return c, nil
+}
+
+// join moves this thread into the cgroups of version 1 that the job names, so that what it forks is there. It returns how
+// to leave them: a supervising process that stays could be frozen with its task, and end nothing. The thread goes to the
+// root of the controller, because the cgroup that it was in may be out of sight.
+func join(spec *frame.Spec) (leave func(), f *frame.Failed) {
+	if len(spec.Join) == 0 {
+		return func() {}, nil
+	}
+	runtime.LockOSThread()
+	joined := 0
+	leave = func() {
+		for _, dir := range spec.Join[:joined] {
+			writeFile(rootOf(dir)+"/tasks", "0")
+		}
+		runtime.UnlockOSThread()
+	}
+	for _, dir := range spec.Join {
+		text := ""
+		if state := readFile(dir + "/freezer.state"); state != "" && state != "THAWED\n" {
+			text = "it is frozen" // and would stop this thread
+		} else if err := write(dir+"/tasks", "0"); err != nil {
+			text = err.Error()
+		}
+		if text != "" {
+			leave()
+			return nil, failed(false, "\"cgroup_v1_override\": join cgroup "+dir+": "+text)
+		}
+		joined++
+	}
+	return leave, nil
+}
+
+// rootOf is the directory of the controller that a cgroup of version 1 is of.
+func rootOf(dir string) string {
+	for below(dirOf(dir), cgroupMount) {
+		dir = dirOf(dir)
+	}
+	return dir
 }
 
 // kill ends every process of the cgroup at once, when that is possible.

@@ -110,6 +110,11 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	}
 	defer release()
 	defer enterCpuset(&s.spec)()
+	leave, f3 := join(&s.spec)
+	if f3 != nil {
+		return f3
+	}
+	defer leave()
 	if err := confine(&s.spec); err != nil {
 		return failed(false, "give up privileges: "+err.Error())
 	}
@@ -132,7 +137,7 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	}
 	if err != nil {
 		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
-		return failed(again, "execute "+program+" in directory "+s.spec.Dir+": "+err.Error())
+		return failed(again, "execute "+program+where(&s.spec)+": "+err.Error())
 	}
 	if s.logs != nil {
 		_ = syscall.Close(outWrite)
@@ -142,6 +147,15 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	s.reaper = newReaper(pid)
 	go s.reaper.run()
 	return nil
+}
+
+// where adds to the text of a failed start what else than the program may be the reason.
+func where(spec *frame.Spec) string {
+	text := " in directory " + spec.Dir
+	if spec.Cgroup != "" && !spec.OwnCgroup {
+		text += " and cgroup " + spec.Cgroup
+	}
+	return text
 }
 
 const oomScoreFile = "/proc/self/oom_score_adj"
