@@ -21,11 +21,24 @@ job "aws-efs-node" {
         privileged   = true
         network_mode = "host"
 
-        # The state of the mount helper stays when the container is replaced.
-        volumes = [
-          "/var/run/efs:/var/run/efs",
-          "/var/amazon/efs:/var/amazon/efs",
-        ]
+        # Volumes of the engine: the mount helper finds its state again when the container is replaced.
+        mount {
+          type   = "volume"
+          source = "efs-state"
+          target = "/var/run/efs"
+          volume_options {
+            no_copy = true
+          }
+        }
+
+        mount {
+          type   = "volume"
+          source = "efs-config"
+          target = "/var/amazon/efs"
+          volume_options {
+            no_copy = true
+          }
+        }
       }
 
       csi_plugin {

@@ -12,8 +12,8 @@ job "hetzner-controller" {
       driver = "docker"
 
       config {
-        image   = var.image
-        command = "/bin/hcloud-csi-driver-controller"
+        image      = var.image
+        entrypoint = ["/bin/hcloud-csi-driver-controller"]
       }
 
       csi_plugin {

@@ -13,7 +13,7 @@ job "hetzner-node" {
 
       config {
         image      = var.image
-        command    = "/bin/hcloud-csi-driver-node"
+        entrypoint = ["/bin/hcloud-csi-driver-node"]
         privileged = true
       }
 
