@@ -177,6 +177,11 @@ func (s *Spec) hostPath(in Input, key, source string, create bool) (string, erro
 			if !in.Plugin.Volumes.Enabled {
 				return "", invalid(t, `%q names %q outside of the allocation, which needs "volumes { enabled = true }" in the plugin block of the node's agent`, key, source)
 			}
+			if _, err := os.Stat(source); errors.Is(err, os.ErrNotExist) && create { // as "docker run -v" does
+				if err := os.MkdirAll(source, 0o755); err != nil {
+					return "", invalid(t, "%q names %q: %w", key, source, err)
+				}
+			}
 			return source, nil
 		}
 		rel = below

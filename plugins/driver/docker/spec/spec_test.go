@@ -1,7 +1,11 @@
 package spec_test
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -100,6 +104,23 @@ func TestOptionsOfAVolumeThatCanNameAnyPathNeedPermission(t *testing.T) {
 	}
 	if _, err := build(t, suite.NewTask(t, keys), map[string]any{"volumes": map[string]any{"enabled": true}}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAMissingSourceIsMadeWherePermitted(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "a", "b")
+	keys := map[string]any{"volumes": []any{source + ":/b"}}
+	if _, err := build(t, suite.NewTask(t, keys), nil); err == nil || !strings.Contains(err.Error(), "outside of the allocation") {
+		t.Errorf("without permission: %v", err)
+	}
+	if _, err := os.Stat(source); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("made without permission: %v", err)
+	}
+	if _, err := build(t, suite.NewTask(t, keys), map[string]any{"volumes": map[string]any{"enabled": true}}); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(source); err != nil || !info.IsDir() {
+		t.Errorf("not made: %v", err)
 	}
 }
 
