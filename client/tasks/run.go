@@ -19,9 +19,9 @@ type outcome struct {
 	exit *driver.Exit
 	// err is the reason why it never ran.
 	err error
-	// told is set when the task was asked to end, asked when a restart was requested.
-	told  bool
-	asked *ask
+	// stopRequested is set when the task was asked to end, asked when a restart was requested.
+	stopRequested bool
+	asked         *ask
 	// left is set when the agent ends and the task keeps running.
 	left bool
 }
@@ -58,7 +58,7 @@ func (t *task) waitGate(ctx context.Context) bool {
 	select {
 	case <-t.gate:
 		return true
-	case <-t.told:
+	case <-t.stopRequested:
 		_ = t.finish(lazily, false, killed())
 	case <-ctx.Done():
 	}
@@ -75,7 +75,7 @@ func (t *task) held() bool {
 // conclude decides what follows an attempt and records it together with the attempt's end, so that an attempt that has
 // ended is never treated as running. An error means that the record is not durable.
 func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel, error) {
-	if o.told {
+	if o.stopRequested {
 		return sequel{}, t.finish(when, false, append(events, killed())...)
 	}
 	over := func(r *store.TaskRecord, s *api.TaskState) {
@@ -127,7 +127,7 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 		return true
 	case <-t.restarts:
 		return true
-	case <-t.told:
+	case <-t.stopRequested:
 		_ = t.finish(lazily, false, killed())
 		return false
 	case <-ctx.Done():

@@ -84,14 +84,14 @@ func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		}
 		x := &driver.Exit{Code: -1, Err: "task was lost while the agent was away: " + err.Error()}
 		_ = t.change(lazily, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
-		return "", &outcome{exit: x, told: t.isTold()}
+		return "", &outcome{exit: x, stopRequested: t.isStopRequested()}
 	}
 	return t.start(ctx, spec, d, p)
 }
 
-func (t *task) isTold() bool {
+func (t *task) isStopRequested() bool {
 	select {
-	case <-t.told:
+	case <-t.stopRequested:
 		return true
 	default:
 		return false
@@ -145,7 +145,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 			t.say(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
 		}
 		if !pause(starting, retryPause, nil) {
-			return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
+			return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 		}
 		job, cred, err = t.build(starting, spec, d, p, id)
 	}
@@ -153,7 +153,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		err = subPaths(starting, job)
 	}
 	if err != nil && starting.Err() != nil { // it waited
-		return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
+		return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 	}
 	if err = cred.hide(err); err != nil {
 		t.say(setupFailure(err))
@@ -170,11 +170,11 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	case err == nil:
 	case ctx.Err() != nil:
 		return "", &outcome{left: true}
-	case t.isTold():
+	case t.isStopRequested():
 		if !errors.Is(err, context.Canceled) { // it has not ended with its context
 			t.say(message(eventStuck, err.Error()))
 		}
-		return "", &outcome{told: true}
+		return "", &outcome{stopRequested: true}
 	case errors.Is(err, fault.Conflict) && t.find(ctx) && t.held(): // it has been begun already
 		return t.begin(ctx, spec, d, p)
 	default:
@@ -195,7 +195,7 @@ func (t *task) watchStart(ctx context.Context, giveUp func(), d driver.Driver, i
 	defer timer.Stop()
 	for {
 		select {
-		case <-t.told:
+		case <-t.stopRequested:
 			giveUp()
 			return
 		case <-ctx.Done():

@@ -40,13 +40,13 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 	case a := <-t.restarts:
 		t.say(restartSignal(a.reason))
 		x, ok := t.stop(ctx, d, id, exits)
-		return outcome{exit: x, asked: &a, told: t.isTold(), left: !ok}
-	case <-t.told:
+		return outcome{exit: x, asked: &a, stopRequested: t.isStopRequested(), left: !ok}
+	case <-t.stopRequested:
 		if p != nil {
 			p.Quiesce(ctx, t.sayPlugin)
 		}
 		x, ok := t.kill(ctx, d, id, exits)
-		return outcome{exit: x, told: true, left: !ok}
+		return outcome{exit: x, stopRequested: true, left: !ok}
 	case <-ctx.Done():
 		return outcome{left: true}
 	}

@@ -20,8 +20,8 @@ const killTimeoutDefault = 5 * time.Second
 type task struct {
 	g    *Group
 	name string
-	// gate is closed when the task may start, told when it must end.
-	gate, told chan struct{}
+	// gate is closed when the task may start, stopRequested when it must end.
+	gate, stopRequested chan struct{}
 	// restarts carries requests to restart a running task; the request is closed when it was taken up.
 	restarts chan ask
 	// sought is the attempt that was looked for and not found; only run, or who ends the task instead, uses it.
@@ -51,7 +51,7 @@ type ask struct {
 }
 
 func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {
-	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), told: make(chan struct{}), restarts: make(chan ask, 1)}
+	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), stopRequested: make(chan struct{}), restarts: make(chan ask, 1)}
 	if restored != nil {
 		t.rec = *restored
 	}
@@ -108,7 +108,7 @@ func (t *task) end(because why) {
 	defer t.mu.Unlock()
 	if !t.ending {
 		t.ending, t.why = true, because
-		close(t.told)
+		close(t.stopRequested)
 	}
 }
 
@@ -131,7 +131,7 @@ func (t *task) rise() bool {
 	s := t.rec.State
 	s.State, s.Failed, s.FinishedAt, s.Restarts, s.LastRestart = api.TaskStatePending, false, time.Time{}, s.Restarts+1, time.Now().UTC()
 	t.shown = s
-	t.opened, t.ending, t.gate, t.told = false, false, make(chan struct{}), make(chan struct{})
+	t.opened, t.ending, t.gate, t.stopRequested = false, false, make(chan struct{}), make(chan struct{})
 	return true
 }
 
