@@ -113,7 +113,7 @@ func (g *Group) Signal(ctx context.Context, name, signal string) error {
 			}
 			return false, err
 		}
-		t.say(signaling(signal, reasonUserSignal))
+		t.emit(signaling(signal, reasonUserSignal))
 		return true, d.Signal(ctx, id, signal)
 	})
 }

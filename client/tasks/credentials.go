@@ -89,7 +89,7 @@ func (t *task) sign(ctx context.Context, names []string) (map[string]string, err
 			return signed, err
 		}
 		if !told {
-			t.say(message(eventSlow, "The servers are waited for, which sign the identities of the task: "+err.Error()))
+			t.emit(message(eventSlow, "The servers are waited for, which sign the identities of the task: "+err.Error()))
 		}
 		if !pauses.Wait(ctx) {
 			return nil, err

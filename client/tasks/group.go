@@ -26,12 +26,12 @@ type Store interface {
 type Plugin interface {
 	// Prepare makes what the plugin needs before it starts: mounts and variables of its environment.
 	Prepare() ([]driver.Mount, map[string]string, error)
-	// Supervise watches the running plugin until ctx ends. say records an event of the task, restart asks
+	// Supervise watches the running plugin until ctx ends. emit records an event of the task, restart asks
 	// for a restart that counts as a failure.
-	Supervise(ctx context.Context, say func(eventType, message string), restart func(reason string))
-	// Quiesce waits, bounded, until those who leave the node do not need the plugin any more. say records an
+	Supervise(ctx context.Context, emit func(eventType, message string), restart func(reason string))
+	// Quiesce waits, bounded, until those who leave the node do not need the plugin any more. emit records an
 	// event of the task.
-	Quiesce(ctx context.Context, say func(eventType, message string))
+	Quiesce(ctx context.Context, emit func(eventType, message string))
 	// Cleanup removes what Prepare made, after the task has ended.
 	Cleanup()
 }

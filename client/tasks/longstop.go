@@ -23,7 +23,7 @@ func (g *Group) tellDelay(delay time.Duration) {
 	}
 	for _, t := range g.tasks {
 		if t.active() && t.row().hook != api.TaskLifecycleHookPoststop {
-			t.say(message(eventSlow, fmt.Sprintf("The stop waits for the shutdown_delay of its group, %s: nomad alloc stop -no-shutdown-delay %s skips it", delay, g.present().ID)))
+			t.emit(message(eventSlow, fmt.Sprintf("The stop waits for the shutdown_delay of its group, %s: nomad alloc stop -no-shutdown-delay %s skips it", delay, g.present().ID)))
 		}
 	}
 }
@@ -39,7 +39,7 @@ func (g *Group) tellPoststop(ctx context.Context) {
 				continue
 			}
 			told[t.name] = true
-			t.say(message(eventSlow, fmt.Sprintf("The allocation is stopped and ends when this poststop task does, which nothing bounds: nomad alloc signal -s SIGKILL %s %s ends it", g.present().ID, t.name)))
+			t.emit(message(eventSlow, fmt.Sprintf("The allocation is stopped and ends when this poststop task does, which nothing bounds: nomad alloc signal -s SIGKILL %s %s ends it", g.present().ID, t.name)))
 		}
 	}
 }

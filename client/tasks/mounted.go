@@ -10,7 +10,7 @@ import (
 // Tell records an event of some tasks; names that the group does not have are left out.
 func (g *Group) Tell(names []string, kind, text string) {
 	for _, t := range g.named(names) {
-		t.say(message(kind, text))
+		t.emit(message(kind, text))
 	}
 }
 
@@ -37,7 +37,7 @@ func (g *Group) SignalFor(ctx context.Context, names []string, signal, reason st
 		if err != nil {
 			continue
 		}
-		t.say(signaling(signal, reason))
+		t.emit(signaling(signal, reason))
 		if err := d.Signal(ctx, id, signal); err != nil {
 			return err
 		}

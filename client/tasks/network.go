@@ -11,7 +11,7 @@ const eventDriver = "Driver"
 // describeNetwork adds to a task what drivers that isolate need to know: the ports, the node's name and size, and a way to
 // report events.
 func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
-	job.Event = func(text string) { t.say(driverMessage(text)) }
+	job.Event = func(text string) { t.emit(driverMessage(text)) }
 	if n := t.g.conf.Node(); n != nil {
 		job.NodeName = n.Name
 		if n.NodeResources != nil {

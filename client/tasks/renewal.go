@@ -72,10 +72,10 @@ func (t *task) notifyRenewed(ctx context.Context, d driver.Driver, id string, re
 		}
 	}
 	for signal, list := range bySignal {
-		t.say(signaling(signal, renewedText(list)))
+		t.emit(signaling(signal, renewedText(list)))
 		if err := d.Signal(ctx, id, signal); err != nil && ctx.Err() == nil {
 			t.g.conf.Log.Warn("send signal after the renewal of identities", "task", t.name, "signal", signal, "error", err)
-			t.say(message(api.EventSignaling, fmt.Sprintf("The task did not receive signal %s: %v", signal, err)))
+			t.emit(message(api.EventSignaling, fmt.Sprintf("The task did not receive signal %s: %v", signal, err)))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (t *task) fetchSecrets(ctx context.Context, spec *api.Task, env *taskenv.En
 		case !identities.Passing(err):
 			return fault.Wrap(fault.Unavailable, err)
 		case !told:
-			t.say(message(eventSlow, "The servers are waited for, which have the secrets of the task: "+err.Error()))
+			t.emit(message(eventSlow, "The servers are waited for, which have the secrets of the task: "+err.Error()))
 		}
 		if !pauses.Wait(ctx) {
 			return err

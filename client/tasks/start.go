@@ -43,7 +43,7 @@ func (t *task) find(ctx context.Context) bool {
 			return true
 		}
 		if !told && ctx.Err() == nil {
-			t.say(message(eventSlow, "The driver cannot find out whether the task runs already: "+err.Error()))
+			t.emit(message(eventSlow, "The driver cannot find out whether the task runs already: "+err.Error()))
 		}
 		t.g.conf.Log.Warn("look for task", "task", t.name, "retry_in", retryPause, "error", err)
 		if !pause(ctx, retryPause, nil) {
@@ -142,7 +142,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	job, cred, err := t.build(starting, spec, d, p, id)
 	for told := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); told = true {
 		if !told {
-			t.say(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
+			t.emit(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
 		}
 		if !pause(starting, retryPause, nil) {
 			return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
@@ -156,7 +156,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 	}
 	if err = cred.hide(err); err != nil {
-		t.say(setupFailure(err))
+		t.emit(setupFailure(err))
 		return "", &outcome{err: err}
 	}
 	h, err := d.Start(starting, job)
@@ -172,17 +172,17 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{left: true}
 	case t.isStopRequested():
 		if !errors.Is(err, context.Canceled) { // it has not ended with its context
-			t.say(message(eventStuck, err.Error()))
+			t.emit(message(eventStuck, err.Error()))
 		}
 		return "", &outcome{stopRequested: true}
 	case errors.Is(err, fault.Conflict) && t.find(ctx) && t.held(): // it has been begun already
 		return t.begin(ctx, spec, d, p)
 	default:
-		t.say(driverFailure(err))
+		t.emit(driverFailure(err))
 		return "", &outcome{err: err}
 	}
 	if err := t.begun(firmly, d, h, number); err != nil {
-		t.say(driverFailure(err))
+		t.emit(driverFailure(err))
 		t.destroyAttempt(ctx, d, id)
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}

@@ -61,7 +61,7 @@ func (t *task) watchStuck(ctx context.Context, d driver.Driver, id string, after
 func (t *task) tellStuck(left []driver.Remain) {
 	why := driver.Explain(left)
 	t.g.conf.Log.Warn("task cannot be ended", "task", t.name, "reason", why)
-	t.say(message(eventStuck, why))
+	t.emit(message(eventStuck, why))
 	if t.g.conf.Stuck != nil {
 		t.g.conf.Stuck(fmt.Sprintf("task %s: %s", t.name, why))
 	}
@@ -80,6 +80,6 @@ func (t *task) tellSlow(d driver.Driver, id string) bool {
 	if len(waits) == 0 {
 		return false
 	}
-	t.say(message(eventSlow, "The start takes long: "+strings.Join(waits, ", ")))
+	t.emit(message(eventSlow, "The start takes long: "+strings.Join(waits, ", ")))
 	return true
 }

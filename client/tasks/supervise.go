@@ -29,7 +29,7 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 		exits <- x
 	})
 	if p != nil {
-		helpers.Go(func() { p.Supervise(beside, t.sayPlugin, t.restartPlugin) })
+		helpers.Go(func() { p.Supervise(beside, t.emitPluginEvent, t.restartPlugin) })
 	}
 	if r := t.renewals(spec); !r.Empty() {
 		helpers.Go(func() { t.renewIdentities(beside, d, id, r) })
@@ -38,12 +38,12 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 	case x := <-exits:
 		return outcome{exit: x}
 	case a := <-t.restarts:
-		t.say(restartSignal(a.reason))
+		t.emit(restartSignal(a.reason))
 		x, ok := t.stop(ctx, d, id, exits)
 		return outcome{exit: x, asked: &a, stopRequested: t.isStopRequested(), left: !ok}
 	case <-t.stopRequested:
 		if p != nil {
-			p.Quiesce(ctx, t.sayPlugin)
+			p.Quiesce(ctx, t.emitPluginEvent)
 		}
 		x, ok := t.kill(ctx, d, id, exits)
 		return outcome{exit: x, stopRequested: true, left: !ok}
@@ -52,7 +52,7 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 	}
 }
 
-func (t *task) sayPlugin(kind, text string) { t.say(message(kind, text)) }
+func (t *task) emitPluginEvent(kind, text string) { t.emit(message(kind, text)) }
 
 // restartPlugin asks for a restart that counts as a failure; one request at a time is enough.
 func (t *task) restartPlugin(reason string) { t.askOnce(ask{reason: reason, counted: true}) }
@@ -71,17 +71,17 @@ func (t *task) kill(ctx context.Context, d driver.Driver, id string, exits <-cha
 	because, spec := t.why, t.spec
 	t.mu.Unlock()
 	if spec.ShutdownDelay > 0 {
-		t.say(message(eventShutdownDelay, fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", spec.ShutdownDelay)))
+		t.emit(message(eventShutdownDelay, fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", spec.ShutdownDelay)))
 		if !pause(ctx, spec.ShutdownDelay, t.g.skipDelay) {
 			return nil, false
 		}
 		select {
 		case <-t.g.skipDelay:
-			t.say(message(eventSkipDelay, "Skipping shutdown_delay"))
+			t.emit(message(eventSkipDelay, "Skipping shutdown_delay"))
 		default:
 		}
 	}
-	t.say(killing(because, t.killTimeout(t.present()))...)
+	t.emit(killing(because, t.killTimeout(t.present()))...)
 	return t.stop(ctx, d, id, exits)
 }
 

@@ -207,7 +207,8 @@ func (t *task) change(when pace, edit func(*store.TaskRecord, *api.TaskState), e
 	return err
 }
 
-func (t *task) say(events ...*api.TaskEvent) { _ = t.change(lazily, nil, events...) }
+// emit adds events to the record of the task, which need not be durable.
+func (t *task) emit(events ...*api.TaskEvent) { _ = t.change(lazily, nil, events...) }
 
 // finish ends the task for good.
 func (t *task) finish(when pace, failed bool, events ...*api.TaskEvent) error {
