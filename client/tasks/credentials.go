@@ -83,12 +83,12 @@ func (t *task) sign(ctx context.Context, names []string) (map[string]string, err
 		return nil, fault.New(fault.Unimplemented, "this node has no signed identities")
 	}
 	pauses := retry.Between(signPauseMin, signPauseMax)
-	for told := false; ; told = true {
+	for notified := false; ; notified = true {
 		signed, err := t.g.conf.Identities.Sign(ctx, t.g.conf.Alloc.ID, t.name, names)
 		if err == nil || !identities.Passing(err) || ctx.Err() != nil {
 			return signed, err
 		}
-		if !told {
+		if !notified {
 			t.emit(message(eventSlow, "The servers are waited for, which sign the identities of the task: "+err.Error()))
 		}
 		if !pauses.Wait(ctx) {

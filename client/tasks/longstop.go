@@ -31,14 +31,14 @@ func (g *Group) tellDelay(delay time.Duration) {
 // tellPoststop reports, once for each, the poststop tasks that the end of a stopped allocation waits for. They are not
 // killed: their work, such as an unlock or a copy, may take long.
 func (g *Group) tellPoststop(ctx context.Context) {
-	told := map[string]bool{}
+	notified := map[string]bool{}
 	for pause(ctx, longStop, nil) {
 		for _, t := range g.tasks {
 			_, _, err := t.alive()
-			if s := t.state(); err != nil || told[t.name] || t.row().hook != api.TaskLifecycleHookPoststop || time.Since(s.StartedAt) < longStop {
+			if s := t.state(); err != nil || notified[t.name] || t.row().hook != api.TaskLifecycleHookPoststop || time.Since(s.StartedAt) < longStop {
 				continue
 			}
-			told[t.name] = true
+			notified[t.name] = true
 			t.emit(message(eventSlow, fmt.Sprintf("The allocation is stopped and ends when this poststop task does, which nothing bounds: nomad alloc signal -s SIGKILL %s %s ends it", g.present().ID, t.name)))
 		}
 	}

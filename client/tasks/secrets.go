@@ -25,14 +25,14 @@ func (t *task) fetchSecrets(ctx context.Context, spec *api.Task, env *taskenv.En
 	}
 	of := secrets.Task{Namespace: t.g.conf.Alloc.Namespace, Token: c.DefaultToken, Replace: env.Replace}
 	pauses := retry.Between(signPauseMin, signPauseMax)
-	for told := false; ; told = true {
+	for notified := false; ; notified = true {
 		c.Secrets, err = t.g.conf.Secrets.Fetch(ctx, of, spec.Secrets)
 		switch {
 		case err == nil:
 			return nil
 		case !identities.Passing(err):
 			return fault.Wrap(fault.Unavailable, err)
-		case !told:
+		case !notified:
 			t.emit(message(eventSlow, "The servers are waited for, which have the secrets of the task: "+err.Error()))
 		}
 		if !pauses.Wait(ctx) {

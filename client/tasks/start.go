@@ -32,7 +32,7 @@ func (t *task) find(ctx context.Context) bool {
 		return true
 	}
 	number, id := t.upcoming()
-	for told := false; ; told = true {
+	for notified := false; ; notified = true {
 		h, err := f.Find(ctx, id)
 		switch {
 		case err == nil:
@@ -42,7 +42,7 @@ func (t *task) find(ctx context.Context) bool {
 			t.sought = number
 			return true
 		}
-		if !told && ctx.Err() == nil {
+		if !notified && ctx.Err() == nil {
 			t.emit(message(eventSlow, "The driver cannot find out whether the task runs already: "+err.Error()))
 		}
 		t.g.conf.Log.Warn("look for task", "task", t.name, "retry_in", retryPause, "error", err)
@@ -140,8 +140,8 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	job, cred, err := t.build(starting, spec, d, p, id)
-	for told := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); told = true {
-		if !told {
+	for notified := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); notified = true {
+		if !notified {
 			t.emit(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
 		}
 		if !pause(starting, retryPause, nil) {

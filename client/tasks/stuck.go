@@ -21,15 +21,15 @@ func (t *task) awaitRemains(ctx context.Context, d driver.Driver, id string) boo
 	if !ok {
 		return true
 	}
-	begun, told := time.Now(), false
+	begun, notified := time.Now(), false
 	for {
 		left := r.Remains(id)
 		if len(left) == 0 {
 			return true
 		}
-		if !told && time.Since(begun) >= stuckAfter {
+		if !notified && time.Since(begun) >= stuckAfter {
 			t.tellStuck(left)
-			told = true
+			notified = true
 		}
 		if !pause(ctx, retryPause, nil) {
 			return false

@@ -13,15 +13,15 @@ import (
 
 // superviseTask stays with a running attempt until it has ended, or until ctx ends.
 func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Driver, id string, p Plugin) outcome {
-	beside, cancel := context.WithCancel(ctx)
+	watching, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer cancel()
 	exits := make(chan *driver.Exit, 1)
 	helpers.Go(func() {
-		x, err := d.Wait(beside, id)
+		x, err := d.Wait(watching, id)
 		if err != nil {
-			if beside.Err() != nil {
+			if watching.Err() != nil {
 				return
 			}
 			x = &driver.Exit{Code: -1, Err: err.Error()}
@@ -29,10 +29,10 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 		exits <- x
 	})
 	if p != nil {
-		helpers.Go(func() { p.Supervise(beside, t.emitPluginEvent, t.restartPlugin) })
+		helpers.Go(func() { p.Supervise(watching, t.emitPluginEvent, t.restartPlugin) })
 	}
 	if r := t.renewals(spec); !r.Empty() {
-		helpers.Go(func() { t.renewIdentities(beside, d, id, r) })
+		helpers.Go(func() { t.renewIdentities(watching, d, id, r) })
 	}
 	select {
 	case x := <-exits:
