@@ -181,7 +181,7 @@ func (g *Group) delayStop(ctx context.Context) {
 		return
 	}
 	delay := g.present().Group().ShutdownDelay
-	g.tellDelay(delay)
+	g.reportDelay(delay)
 	if !pause(ctx, delay, g.skipDelay) {
 		return
 	}
@@ -189,7 +189,7 @@ func (g *Group) delayStop(ctx context.Context) {
 	g.stopping = true
 	g.mu.Unlock()
 	g.wake()
-	g.tellPoststop(ctx)
+	g.reportPoststop(ctx)
 }
 
 // pause waits for the delay, or less when skip is closed; it reports whether ctx still lives.

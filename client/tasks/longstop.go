@@ -11,8 +11,8 @@ import (
 // longStop is how long a stop may wait without a bound before that is reported.
 const longStop = time.Minute
 
-// tellDelay reports that a stop waits for a long shutdown delay of the group.
-func (g *Group) tellDelay(delay time.Duration) {
+// reportDelay reports that a stop waits for a long shutdown delay of the group.
+func (g *Group) reportDelay(delay time.Duration) {
 	select {
 	case <-g.skipDelay:
 		return
@@ -28,9 +28,9 @@ func (g *Group) tellDelay(delay time.Duration) {
 	}
 }
 
-// tellPoststop reports, once for each, the poststop tasks that the end of a stopped allocation waits for. They are not
+// reportPoststop reports, once for each, the poststop tasks that the end of a stopped allocation waits for. They are not
 // killed: their work, such as an unlock or a copy, may take long.
-func (g *Group) tellPoststop(ctx context.Context) {
+func (g *Group) reportPoststop(ctx context.Context) {
 	notified := map[string]bool{}
 	for pause(ctx, longStop, nil) {
 		for _, t := range g.tasks {

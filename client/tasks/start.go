@@ -201,7 +201,7 @@ func (t *task) watchStart(ctx context.Context, giveUp func(), d driver.Driver, i
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			if !t.tellSlow(d, id) {
+			if !t.reportSlow(d, id) {
 				timer.Reset(retryPause)
 			}
 		}

@@ -28,7 +28,7 @@ func (t *task) awaitRemains(ctx context.Context, d driver.Driver, id string) boo
 			return true
 		}
 		if !notified && time.Since(begun) >= stuckAfter {
-			t.tellStuck(left)
+			t.reportStuck(left)
 			notified = true
 		}
 		if !pause(ctx, retryPause, nil) {
@@ -49,7 +49,7 @@ func (t *task) watchStuck(ctx context.Context, d driver.Driver, id string, after
 		for pause(ctx, after, nil) {
 			left := slices.DeleteFunc(r.Remains(id), func(p driver.Remain) bool { return !p.Stuck() })
 			if len(left) > 0 {
-				t.tellStuck(left)
+				t.reportStuck(left)
 				return
 			}
 			after = retryPause
@@ -58,7 +58,7 @@ func (t *task) watchStuck(ctx context.Context, d driver.Driver, id string, after
 	return func() { cancel(); watch.Wait() }
 }
 
-func (t *task) tellStuck(left []driver.Remain) {
+func (t *task) reportStuck(left []driver.Remain) {
 	why := driver.Explain(left)
 	t.g.conf.Log.Warn("task cannot be ended", "task", t.name, "reason", why)
 	t.emit(message(eventStuck, why))
@@ -67,8 +67,8 @@ func (t *task) tellStuck(left []driver.Remain) {
 	}
 }
 
-// tellSlow reports the processes that a start waits for; it returns false when there are none.
-func (t *task) tellSlow(d driver.Driver, id string) bool {
+// reportSlow reports the processes that a start waits for; it returns false when there are none.
+func (t *task) reportSlow(d driver.Driver, id string) bool {
 	r, ok := d.(driver.Remainer)
 	if !ok {
 		return true
