@@ -26,8 +26,8 @@ type outcome struct {
 	left bool
 }
 
-// sequel is what follows an attempt: another one after the delay, or nothing.
-type sequel struct {
+// nextAttempt is what follows an attempt: another one after the delay, or nothing.
+type nextAttempt struct {
 	again bool
 	delay time.Duration
 }
@@ -72,18 +72,18 @@ func (t *task) held() bool {
 	return len(t.rec.Handle) > 0
 }
 
-// conclude decides what follows an attempt and records it together with the attempt's end, so that an attempt that has
+// concludeAttempt decides what follows an attempt and records it together with the attempt's end, so that an attempt that has
 // ended is never treated as running. An error means that the record is not durable.
-func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel, error) {
+func (t *task) concludeAttempt(when pace, o outcome, events ...*api.TaskEvent) (nextAttempt, error) {
 	if o.stopRequested {
-		return sequel{}, t.finish(when, false, append(events, killed())...)
+		return nextAttempt{}, t.finish(when, false, append(events, killed())...)
 	}
 	over := func(r *store.TaskRecord, s *api.TaskState) {
 		r.Handle = nil
 		s.State, s.Restarts, s.LastRestart = api.TaskStatePending, s.Restarts+1, time.Now().UTC()
 	}
 	if o.asked != nil && !o.asked.counted {
-		return sequel{again: true}, t.change(when, over, append(events, restarting(0, ""))...)
+		return nextAttempt{again: true}, t.change(when, over, append(events, restarting(0, ""))...)
 	}
 	spec := t.present()
 	policy := spec.RestartPolicy
@@ -96,7 +96,7 @@ func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel,
 	t.mu.Unlock()
 	then, d := now.Next(policy, e, t.again(spec), time.Now(), t.g.conf.Jitter)
 	if d.Restart {
-		return sequel{true, d.Delay}, t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
+		return nextAttempt{true, d.Delay}, t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
 			over(r, s)
 			r.Restarts, r.WindowStart = then.Count, then.WindowStart
 		}, append(events, restarting(d.Delay, d.Reason))...)
@@ -104,7 +104,7 @@ func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel,
 	if d.Reason != "" {
 		events = append(events, notRestarting(d.Reason, d.Failed))
 	}
-	return sequel{}, t.finish(when, d.Failed, events...)
+	return nextAttempt{}, t.finish(when, d.Failed, events...)
 }
 
 // unrecoverable reports whether the task would only end the same way again.
@@ -137,36 +137,36 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 
 // attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what follows
 // is recorded. It reports left when the agent ends and the attempt keeps running.
-func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
+func (t *task) attempt(ctx context.Context) (next nextAttempt, left bool) {
 	defer func() { t.closeSocket(left) }()
 	spec := t.present()
 	d, err := t.g.conf.Driver(spec.Driver)
 	if err != nil {
-		return t.unborn(outcome{err: err}, driverFailure(err)), false
+		return t.concludeUnstarted(outcome{err: err}, driverFailure(err)), false
 	}
 	p, err := t.plugin(spec, d)
 	if err != nil {
-		return t.unborn(outcome{err: err}, setupFailure(err)), false
+		return t.concludeUnstarted(outcome{err: err}, setupFailure(err)), false
 	}
 	id, o := t.begin(ctx, spec, d, p)
 	if o != nil {
 		if o.left {
-			return sequel{}, true
+			return nextAttempt{}, true
 		}
 		if p != nil {
 			p.Cleanup()
 		}
-		return t.unborn(*o), false
+		return t.concludeUnstarted(*o), false
 	}
 	t.setHandle(d, id)
 	defer t.setHandle(nil, "")
 	out := t.superviseTask(ctx, spec, d, id, p)
 	if out.left || !t.awaitRemains(ctx, d, id) {
-		return sequel{}, true
+		return nextAttempt{}, true
 	}
 	// The traces of an attempt are removed when its end is durable, and not before: otherwise it would count as lost,
 	// and run again.
-	if next, err = t.conclude(finally, out, terminated(out.exit)); err == nil {
+	if next, err = t.concludeAttempt(finally, out, terminated(out.exit)); err == nil {
 		t.destroyAttempt(ctx, d, id)
 	}
 	if p != nil {
@@ -175,9 +175,9 @@ func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	return next, false
 }
 
-// unborn concludes an attempt that left no traces.
-func (t *task) unborn(o outcome, events ...*api.TaskEvent) sequel {
-	next, _ := t.conclude(lazily, o, events...)
+// concludeUnstarted concludes an attempt that left no traces.
+func (t *task) concludeUnstarted(o outcome, events ...*api.TaskEvent) nextAttempt {
+	next, _ := t.concludeAttempt(lazily, o, events...)
 	return next
 }
 
