@@ -21,7 +21,7 @@ func (g *Group) Renew(from int64) {
 }
 
 func (t *task) renew(from int64) {
-	d, id := t.reached()
+	d, id := t.runningAttempt()
 	l, ok := d.(driver.LeaseKeeper)
 	if !ok {
 		return
@@ -34,7 +34,7 @@ func (t *task) renew(from int64) {
 // LeaseKept reports whether tasks run that use volumes, and each has a process which ends it with the lease.
 func (g *Group) LeaseKept() (kept bool) {
 	for _, t := range g.tasks {
-		if d, id := t.reached(); d != nil && t.usesVolumes() {
+		if d, id := t.runningAttempt(); d != nil && t.usesVolumes() {
 			if kept = keeps(d, id); !kept {
 				return false
 			}
@@ -47,12 +47,12 @@ func (g *Group) LeaseKept() (kept bool) {
 // not count any more.
 func (g *Group) KillUnleased(ctx context.Context) {
 	for _, t := range g.tasks {
-		d, id := t.reached()
-		if d == nil || !t.usesVolumes() || keeps(d, id) || !t.strike(id) {
+		d, id := t.runningAttempt()
+		if d == nil || !t.usesVolumes() || keeps(d, id) || !t.setKilledAtLease(id) {
 			continue
 		}
 		go func() {
-			defer t.strike("")
+			defer t.setKilledAtLease("")
 			if err := d.Stop(ctx, id, "SIGKILL", 0); err != nil && !errors.Is(err, fault.NotFound) {
 				g.conf.Log.Warn("kill a task at the end of its lease", "task", t.name, "error", err)
 			}
@@ -87,21 +87,22 @@ func (g *Group) sharesLease() bool {
 
 func (t *task) usesVolumes() bool { return len(t.present().VolumeMounts) > 0 }
 
-// strike notes that an attempt is being killed; it reports false when it was already. An empty id ends that.
-func (t *task) strike(id string) bool {
+// setKilledAtLease records the attempt that is being killed at the end of its lease; an empty id removes the record. It
+// reports false when that attempt is recorded already.
+func (t *task) setKilledAtLease(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if id != "" && t.struck == id {
+	if id != "" && t.killedAtLease == id {
 		return false
 	}
-	t.struck = id
+	t.killedAtLease = id
 	return true
 }
 
-// reached is the driver that runs the task now and the name of the attempt; nil when it does not run. An attempt of an
+// runningAttempt returns the driver that runs the task now and the id of the attempt; nil when it does not run. An attempt of an
 // earlier agent process counts before it is taken up again, also one that the driver alone knows: the allocation's volumes
 // may be waited for first.
-func (t *task) reached() (driver.Driver, string) {
+func (t *task) runningAttempt() (driver.Driver, string) {
 	t.mu.Lock()
 	d, id, raw, name := t.driver, t.id, t.rec.Handle, t.spec.Driver
 	t.mu.Unlock()
@@ -110,7 +111,7 @@ func (t *task) reached() (driver.Driver, string) {
 	}
 	if len(raw) == 0 {
 		_, id = t.upcoming()
-		return t.knownTo(name, id)
+		return t.inspect(name, id)
 	}
 	var h driver.Handle
 	if err := json.Unmarshal(raw, &h); err != nil {
@@ -123,8 +124,8 @@ func (t *task) reached() (driver.Driver, string) {
 	return d, h.TaskID
 }
 
-// knownTo returns the driver when it runs the attempt.
-func (t *task) knownTo(name, id string) (driver.Driver, string) {
+// inspect returns the driver when it runs the attempt.
+func (t *task) inspect(name, id string) (driver.Driver, string) {
 	d, err := t.g.conf.Driver(name)
 	if err != nil {
 		return nil, ""

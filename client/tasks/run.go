@@ -26,7 +26,7 @@ type outcome struct {
 	left bool
 }
 
-// nextAttempt is what follows an attempt: another one after the delay, or nothing.
+// nextAttempt is the decision whether the task gets another attempt, and after which delay.
 type nextAttempt struct {
 	again bool
 	delay time.Duration
@@ -175,7 +175,7 @@ func (t *task) attempt(ctx context.Context) (next nextAttempt, left bool) {
 	return next, false
 }
 
-// concludeUnstarted concludes an attempt that left no traces.
+// concludeUnstarted records the end of an attempt that never ran.
 func (t *task) concludeUnstarted(o outcome, events ...*api.TaskEvent) nextAttempt {
 	next, _ := t.concludeAttempt(lazily, o, events...)
 	return next

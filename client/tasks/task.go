@@ -40,8 +40,8 @@ type task struct {
 	id     string
 	// socket is the API socket of the attempt; only run uses it.
 	socket net.Listener
-	// struck is the attempt that is being killed at the end of its lease.
-	struck string
+	// killedAtLease is the attempt that is being killed at the end of its lease.
+	killedAtLease string
 }
 
 // ask is a request to restart. Counted ones go through the restart policy like a failure.
