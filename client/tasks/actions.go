@@ -38,7 +38,7 @@ func (g *Group) Abandon(ctx context.Context, err error) {
 			return
 		}
 		if t.held() {
-			t.end(why{event: api.EventKilling})
+			t.end(stopCause{event: api.EventKilling})
 			all.Go(func() { t.run(ctx) })
 			continue
 		}
@@ -58,7 +58,7 @@ func (g *Group) Update(a *api.Allocation) {
 	if tg := a.Group(); tg != nil {
 		for _, t := range g.tasks {
 			if spec := tg.Task(t.name); spec != nil {
-				t.respec(spec)
+				t.setSpec(spec)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func restartSignal(reason string) *api.TaskEvent {
 }
 
 // killing returns the events of a task that is asked to end, with the cause when it is not the allocation's own end.
-func killing(because why, timeout time.Duration) []*api.TaskEvent {
+func killing(because stopCause, timeout time.Duration) []*api.TaskEvent {
 	e := event(api.EventKilling, fmt.Sprintf("Sent interrupt. Waiting %v before force killing", timeout))
 	e.TaskEventCause, e.Details["kill_timeout"] = &api.TaskEventCause{KillTimeout: timeout}, timeout.String()
 	if cause := causeEvent(because); cause != nil {
@@ -85,7 +85,7 @@ func killing(because why, timeout time.Duration) []*api.TaskEvent {
 	return []*api.TaskEvent{e}
 }
 
-func causeEvent(because why) *api.TaskEvent {
+func causeEvent(because stopCause) *api.TaskEvent {
 	switch because.event {
 	case api.EventSiblingFailed:
 		e := event(api.EventSiblingFailed, fmt.Sprintf("Task's sibling %q failed", because.sibling))

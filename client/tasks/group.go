@@ -165,7 +165,7 @@ func (g *Group) close() bool {
 func (g *Group) revive(t *task) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lead == nil || g.stopping || !t.rise() {
+	if g.lead == nil || g.stopping || !t.resetDead() {
 		return fault.New(fault.Conflict, "Task not running")
 	}
 	g.lead(t)

@@ -24,19 +24,19 @@ type row struct {
 func (r row) main() bool { return r.hook == "" }
 func (r row) dead() bool { return r.state == api.TaskStateDead }
 
-// why is the reason why a task has to end.
-type why struct{ event, sibling string }
+// stopCause is the reason why a task has to end.
+type stopCause struct{ event, sibling string }
 
 // orders is what has to happen next.
 type orders struct {
 	open []string
-	end  map[string]why
+	end  map[string]stopCause
 }
 
 // order decides which gates open and which tasks end; stopping is set when the whole allocation has to end. It is
 // level-triggered: with the same rows it returns the same orders.
 func order(rows []row, stopping bool) orders {
-	out := orders{end: map[string]why{}}
+	out := orders{end: map[string]stopCause{}}
 	reason, over := cause(rows, stopping)
 	if over {
 		for _, r := range nextToEnd(rows) {
@@ -47,7 +47,7 @@ func order(rows []row, stopping bool) orders {
 		if mainsDead(rows) {
 			for _, r := range rows {
 				if r.hook == api.TaskLifecycleHookPrestart || r.hook == api.TaskLifecycleHookPoststart {
-					end(out, r, why{event: api.EventMainDead})
+					end(out, r, stopCause{event: api.EventMainDead})
 				}
 			}
 		}
@@ -62,7 +62,7 @@ func order(rows []row, stopping bool) orders {
 	return out
 }
 
-func end(out orders, r row, because why) {
+func end(out orders, r row, because stopCause) {
 	if !r.dead() && !r.ending {
 		out.end[r.name] = because
 	}
@@ -82,21 +82,21 @@ func misplaced(r row, rows []row) bool {
 }
 
 // cause reports whether and why all tasks but poststop ones must end.
-func cause(rows []row, stopping bool) (why, bool) {
+func cause(rows []row, stopping bool) (stopCause, bool) {
 	if stopping {
-		return why{event: api.EventKilling}, true
+		return stopCause{event: api.EventKilling}, true
 	}
 	for _, r := range rows {
 		if r.dead() && r.failed && r.hook != api.TaskLifecycleHookPoststop {
-			return why{event: api.EventSiblingFailed, sibling: r.name}, true
+			return stopCause{event: api.EventSiblingFailed, sibling: r.name}, true
 		}
 	}
 	for _, r := range rows {
 		if r.leader && r.dead() && r.hook != api.TaskLifecycleHookPoststop {
-			return why{event: api.EventLeaderDead}, true
+			return stopCause{event: api.EventLeaderDead}, true
 		}
 	}
-	return why{}, false
+	return stopCause{}, false
 }
 
 // nextToEnd selects the tasks that end now: first a leader alone, then the main and short tasks, then the sidecars.

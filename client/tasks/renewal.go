@@ -61,7 +61,7 @@ func (t *task) notifyRenewed(ctx context.Context, d driver.Driver, id string, re
 	for _, i := range renewed {
 		switch i.ChangeMode {
 		case identities.ChangeRestart:
-			t.askOnce(ask{reason: renewedText(renewed)})
+			t.askOnce(restartRequest{reason: renewedText(renewed)})
 			return
 		case identities.ChangeSignal:
 			signal := i.ChangeSignal

@@ -21,7 +21,7 @@ type outcome struct {
 	err error
 	// stopRequested is set when the task was asked to end, asked when a restart was requested.
 	stopRequested bool
-	asked         *ask
+	asked         *restartRequest
 	// left is set when the agent ends and the task keeps running.
 	left bool
 }

@@ -19,7 +19,7 @@ import (
 // seek takes up an attempt that an earlier agent process began and had no time to record. What it did not find once, this
 // process begins itself. It reports false when ctx ended first.
 func (t *task) seek(ctx context.Context) bool {
-	if number, _ := t.upcoming(); number == t.sought {
+	if number, _ := t.upcoming(); number == t.notFound {
 		return true
 	}
 	return t.find(ctx)
@@ -39,7 +39,7 @@ func (t *task) find(ctx context.Context) bool {
 			_ = t.begun(finally, d, h, number)
 			return true
 		case errors.Is(err, fault.NotFound):
-			t.sought = number
+			t.notFound = number
 			return true
 		}
 		if !notified && ctx.Err() == nil {

@@ -55,10 +55,10 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 func (t *task) emitPluginEvent(kind, text string) { t.emit(message(kind, text)) }
 
 // restartPlugin asks for a restart that counts as a failure; one request at a time is enough.
-func (t *task) restartPlugin(reason string) { t.askOnce(ask{reason: reason, counted: true}) }
+func (t *task) restartPlugin(reason string) { t.askOnce(restartRequest{reason: reason, counted: true}) }
 
 // askOnce asks for a restart unless one is asked for already.
-func (t *task) askOnce(a ask) {
+func (t *task) askOnce(a restartRequest) {
 	select {
 	case t.restarts <- a:
 	default:

@@ -23,9 +23,9 @@ type task struct {
 	// gate is closed when the task may start, stopRequested when it must end.
 	gate, stopRequested chan struct{}
 	// restarts carries requests to restart a running task; the request is closed when it was taken up.
-	restarts chan ask
-	// sought is the attempt that was looked for and not found; only run, or who ends the task instead, uses it.
-	sought uint64
+	restarts chan restartRequest
+	// notFound is the attempt that was looked for and not found; only run uses it, or what ends the task instead.
+	notFound uint64
 
 	mu   sync.Mutex
 	spec *api.Task
@@ -34,7 +34,7 @@ type task struct {
 	shown  *api.TaskState
 	opened bool
 	ending bool
-	why    why
+	why    stopCause
 	// driver and id are those of the running attempt.
 	driver driver.Driver
 	id     string
@@ -44,14 +44,14 @@ type task struct {
 	killedAtLease string
 }
 
-// ask is a request to restart. Counted ones go through the restart policy like a failure.
-type ask struct {
+// restartRequest is a request to restart. Counted ones go through the restart policy like a failure.
+type restartRequest struct {
 	reason  string
 	counted bool
 }
 
 func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {
-	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), stopRequested: make(chan struct{}), restarts: make(chan ask, 1)}
+	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), stopRequested: make(chan struct{}), restarts: make(chan restartRequest, 1)}
 	if restored != nil {
 		t.rec = *restored
 	}
@@ -80,7 +80,7 @@ func (t *task) state() *api.TaskState {
 	return t.shown
 }
 
-func (t *task) respec(spec *api.Task) {
+func (t *task) setSpec(spec *api.Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.spec = spec
@@ -103,7 +103,7 @@ func (t *task) open() {
 }
 
 // end makes the task end for good.
-func (t *task) end(because why) {
+func (t *task) end(because stopCause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ending {
@@ -119,9 +119,9 @@ func (t *task) active() bool {
 	return t.opened && !t.ending && t.rec.State.State != api.TaskStateDead
 }
 
-// rise makes a dead task a pending one; it reports false when the task is not dead. Its goroutine has
+// resetDead makes a dead task a pending one; it reports false when the task is not dead. Its goroutine has
 // ended by then, or does nothing more.
-func (t *task) rise() bool {
+func (t *task) resetDead() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.rec.State.State != api.TaskStateDead {
@@ -147,7 +147,7 @@ func (t *task) alive() (driver.Driver, string, error) {
 
 func (t *task) askRestart(ctx context.Context, reason string) error {
 	select {
-	case t.restarts <- ask{reason: reason}:
+	case t.restarts <- restartRequest{reason: reason}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
