@@ -78,14 +78,14 @@ func (d *Driver) program() (string, error) {
 
 // install makes the directories and the program, where they are not there undamaged.
 func (d *Driver) install() (string, error) {
-	path, err := d.lay()
+	path, err := d.prepareState()
 	if err == nil {
 		d.path.Store(&path)
 	}
 	return path, err
 }
 
-func (d *Driver) lay() (string, error) {
+func (d *Driver) prepareState() (string, error) {
 	for i := range uint64(shards) {
 		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
 			return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)

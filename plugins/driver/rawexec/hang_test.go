@@ -17,8 +17,8 @@ import (
 
 // hangs are starts that wait for a file system which does not answer, in different places.
 var hangs = map[string]struct {
-	tells bool
-	at    func(task *driver.Task, volume string)
+	reportsRoot bool
+	at          func(task *driver.Task, volume string)
 }{
 	"at a volume": {false, func(task *driver.Task, volume string) {
 		task.Mounts = []driver.Mount{{Source: volume, Destination: "v"}}
@@ -30,7 +30,7 @@ var hangs = map[string]struct {
 // startThatHangs begins a start that waits for a file system, and ends it when the test tells it to.
 func startThatHangs(t *testing.T, d *rawexec.Driver, how string) (task *driver.Task, giveUp func() error, answer func()) {
 	t.Helper()
-	at, asked, answer := fuseThat(t, hangs[how].tells)
+	at, asked, answer := fuseThat(t, hangs[how].reportsRoot)
 	task = suite.NewTask(t, sh("sleep 1000"))
 	hangs[how].at(task, at)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -73,11 +73,11 @@ func (d *Driver) keeping() []*supervise.Process {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
-		gone := !p.Keeping() && p.Gone()
-		if gone {
+		hasEnded := !p.Keeping() && p.Gone()
+		if hasEnded {
 			ended = append(ended, p)
 		}
-		return gone
+		return hasEnded
 	})
 	out := slices.DeleteFunc(slices.Clone(d.kept), func(p *supervise.Process) bool { return !p.Keeping() })
 	for _, t := range d.tasks {
@@ -101,15 +101,15 @@ func (d *Driver) clean(ended []*supervise.Process) {
 // keep takes over a supervising process of which nothing is needed but that it keeps a lease; its task is forgotten.
 func (d *Driver) keep(p *supervise.Process) {
 	d.mu.Lock()
-	d.leave(p)
+	d.detachSame(p)
 	d.kept = append(d.kept, p)
 	delete(d.tasks, p.Ident().TaskID)
 	d.mu.Unlock()
 	d.releaseKeepers(p.Ident().LeaseOf)
 }
 
-// leave releases a connection to the same supervising process, which keeps its lease. The caller holds the lock.
-func (d *Driver) leave(same *supervise.Process) {
+// detachSame releases a connection to the same supervising process, which keeps its lease. The caller holds the lock.
+func (d *Driver) detachSame(same *supervise.Process) {
 	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
 		if p == same || p.Ident().State != same.Ident().State {
 			return false
@@ -124,15 +124,15 @@ func (d *Driver) leave(same *supervise.Process) {
 func (d *Driver) releaseKeepers(allocID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	spare := allocID != "" && slices.ContainsFunc(slices.Collect(maps.Values(d.tasks)), func(t *task) bool { return t.hasLease(allocID) })
+	hasKeeper := allocID != "" && slices.ContainsFunc(slices.Collect(maps.Values(d.tasks)), func(t *task) bool { return t.hasLease(allocID) })
 	for _, p := range slices.Backward(d.kept) {
 		if p.Ident().LeaseOf != allocID || !p.Keeping() {
 			continue
 		}
-		if spare {
+		if hasKeeper {
 			p.Release()
 		}
-		spare = true
+		hasKeeper = true
 	}
 }
 

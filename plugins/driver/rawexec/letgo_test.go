@@ -22,7 +22,7 @@ func TestEndedStartThatHangsKeepsNoLease(t *testing.T) {
 				_, target := published(t)
 				term := api.LeaseTerm{Term: 40 * time.Second, WriteBack: 20 * time.Second}
 				lease := &driver.Lease{Term: term, From: bootTime(t), Unmount: []string{target}}
-				at, asked, answer := fuseThat(t, hangs[how].tells)
+				at, asked, answer := fuseThat(t, hangs[how].reportsRoot)
 				hung := suite.NewTask(t, sh("sleep 1000"))
 				hangs[how].at(hung, at)
 				hung.AllocID, hung.Lease = "alloc", lease

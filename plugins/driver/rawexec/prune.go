@@ -16,14 +16,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 )
 
-// Prune kills and forgets the attempts in the state directory that this driver does not know, but for those in
-// spare, and returns the ids of those that ran. Call it after every stored handle was recovered. Unless all is set
-// more attempts may be asked for later: only those that run with mounts of their own are killed then, since who sees to
-// the mounts does not know of them.
-func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string, error) {
-	spared := map[string]bool{}
-	for _, id := range spare {
-		spared[d.statePath(id)] = true
+// Prune kills and removes the attempts in the state directory that this driver does not know, except those in keep, and
+// returns the ids of those that ran. Call it after every stored handle was recovered. Unless all is set, more attempts may
+// be recovered later: Prune then kills only those that run with mounts of their own, because what manages the mounts does
+// not know these attempts.
+func (d *Driver) Prune(ctx context.Context, keep []string, all bool) ([]string, error) {
+	keepStates := map[string]bool{}
+	for _, id := range keep {
+		keepStates[d.statePath(id)] = true
 	}
 	var unknown, pruned []string
 	var errs []error
@@ -33,7 +33,7 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 		tasks, kept := d.known()
 		for _, state := range states {
 			switch {
-			case spared[state] || tasks[state]:
+			case keepStates[state] || tasks[state]:
 				continue
 			case kept[state]:
 				if all {

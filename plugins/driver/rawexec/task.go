@@ -71,7 +71,7 @@ func (d *Driver) adopt(id string, p *supervise.Process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tasks[id] = &task{process: p}
-	d.leave(p)
+	d.detachSame(p)
 }
 
 func (d *Driver) forget(id string) {
