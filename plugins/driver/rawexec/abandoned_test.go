@@ -37,11 +37,11 @@ func TestTaskThatNobodyCanFindEnds(t *testing.T) {
 			if err := d.Signal(t.Context(), task.ID, "SIGNULL"); err != nil {
 				t.Errorf("while its agent is there: %v", err)
 			}
-			if gone(main) {
+			if hasEnded(main) {
 				t.Error("it ended while its agent was there")
 			}
 			_ = d.Close()
-			suite.Eventually(t, "both have ended", func() bool { return gone(main) && gone(supervisor) })
+			suite.Eventually(t, "both have ended", func() bool { return hasEnded(main) && hasEnded(supervisor) })
 		})
 	}
 }
@@ -83,7 +83,7 @@ func TestExitIsOnRecordWhereTheStateIs(t *testing.T) {
 					t.Logf("supervising: %s", threadsOf(supervisor))
 				}
 			})
-			suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 			if c.moved { // to where it was
 				if err := unix.Mount(elsewhere, dir, "", unix.MS_BIND, ""); err != nil {
 					t.Fatal(err)

@@ -33,8 +33,8 @@ func killBoth(t *testing.T, stateDir string) (task *driver.Task, left int) {
 	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(id.PID) && gone(id.TaskPID) })
-	if gone(left) {
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(id.PID) && hasEnded(id.TaskPID) })
+	if hasEnded(left) {
 		t.Fatal("nothing is left of the task")
 	}
 	return task, left
@@ -54,7 +54,7 @@ func TestWhatIsLeftOfAnAttemptWithoutAHandleEnds(t *testing.T) {
 			_, err := d.Prune(suite.Context(t), nil, false)
 			return err
 		},
-		"started anew": func(d *rawexec.Driver, task *driver.Task) error {
+		"started again": func(d *rawexec.Driver, task *driver.Task) error {
 			_, err := d.Start(suite.Context(t), task)
 			return err
 		},
@@ -68,8 +68,8 @@ func TestWhatIsLeftOfAnAttemptWithoutAHandleEnds(t *testing.T) {
 			if err := look(d, task); err != nil {
 				t.Fatal(err)
 			}
-			if !gone(left) {
-				t.Error("a process of the attempt goes on, with nobody to supervise it")
+			if !hasEnded(left) {
+				t.Error("a process of the attempt runs without a supervising process")
 			}
 		})
 	}

@@ -86,7 +86,7 @@ func TestStartThatHangsCanBeGivenUp(t *testing.T) {
 				t.Errorf("given up: %v", err)
 			}
 			if _, err := d.Start(suite.Context(t), task); !driver.Recoverable(err) || !strings.Contains(err.Error(), "an earlier start hangs") {
-				t.Errorf("another start beside it: %v", err)
+				t.Errorf("another start at the same time: %v", err)
 			}
 			answer()
 			suite.Eventually(t, "nothing is left", func() bool { return len(files(t, dir)) == 0 && holders(dir) == 0 })

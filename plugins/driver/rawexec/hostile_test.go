@@ -125,7 +125,7 @@ func TestTasksEndWhateverIsInTheWay(t *testing.T) {
 					t.Logf("left: %v\nmain: %s\nsupervising: %s", d.Remains(task.ID), threadsOf(main), threadsOf(supervisor))
 				}
 			})
-			suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(supervisor) && len(d.Remains(task.ID)) == 0 })
+			suite.Eventually(t, "all processes have ended", func() bool { return hasEnded(main) && hasEnded(supervisor) && len(d.Remains(task.ID)) == 0 })
 		})
 	}
 }
@@ -197,7 +197,7 @@ func TestNamesOfCgroupsSpareNoTask(t *testing.T) {
 			if err := d.Stop(suite.Context(t), task.ID, "SIGTERM", 200*time.Millisecond); err != nil {
 				t.Errorf("stop: %v", err)
 			}
-			if !gone(child) {
+			if !hasEnded(child) {
 				_ = syscall.Kill(child, syscall.SIGKILL)
 				t.Errorf("process %d outlives its task, of which remains %v", child, d.Remains(task.ID))
 			}

@@ -32,14 +32,14 @@ func logsThatHang(t *testing.T) (at string, written chan struct{}, end func()) {
 		binary.LittleEndian.PutUint32(out[64:], 1)
 	}
 	written = make(chan struct{})
-	told := false
+	notified := false
 	at, end = fuseServed(t, func(op uint32, node uint64) (out []byte, answer bool, no unix.Errno) {
 		switch op {
 		case forget, interrupt:
 			return nil, false, 0
 		case write:
-			if !told {
-				told = true
+			if !notified {
+				notified = true
 				close(written)
 			}
 			return nil, false, 0
@@ -191,13 +191,13 @@ func TestHungLogsDoNotHoldUpTheLease(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if gone(main) {
+	if hasEnded(main) {
 		t.Fatal("it ended though its lease was renewed")
 	}
-	if err := d.Close(); err != nil { // the agent is gone
+	if err := d.Close(); err != nil { // the agent has ended
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the task has ended and its volume is unmounted", func() bool { return gone(main) && !isMounted(t, target) })
+	suite.Eventually(t, "the task has ended and its volume is unmounted", func() bool { return hasEnded(main) && !isMounted(t, target) })
 	if now := bootTime(t); now > lease.From+int64(lease.Term.Term) {
 		t.Errorf("after the lease, by %s", time.Duration(now-lease.From-int64(lease.Term.Term)))
 	}
@@ -218,7 +218,7 @@ func TestHungStateDoesNotHoldUpTheEndOfATask(t *testing.T) {
 	if x, err := d.Wait(bounded(t), task.ID); err != nil || x.Signal != int(unix.SIGTERM) || x.Err != "" {
 		t.Errorf("exit %+v %v", x, err)
 	}
-	_ = d.Close() // the agent is gone
+	_ = d.Close() // the agent has ended
 	suite.Eventually(t, "the volume is unmounted", func() bool { return !isMounted(t, target) })
 	thaw()
 	again := newDriver(t, dir)

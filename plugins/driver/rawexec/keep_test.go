@@ -68,18 +68,18 @@ func TestLeaseIsKeptAfterTheTaskHasEndedWithoutAnAgent(t *testing.T) {
 	task := leasedTask(t, target, `echo x >>v/journal; sleep 1`, api.LeaseTerm{Term: 4 * time.Second, WriteBack: 2 * time.Second})
 	h, supervisor := begin(t, d, task)
 	main := pidOf(t, d, task.ID, "pid")
-	if err := d.Close(); err != nil { // the agent is gone
+	if err := d.Close(); err != nil { // the agent has ended
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the task has ended", func() bool { return gone(main) })
+	suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) })
 	if !isMounted(t, target) {
 		t.Error("the volume was taken away within its lease")
 	}
 	until(t, task, task.Lease.Term.Term)
 	if isMounted(t, target) {
-		t.Error("the promise is over, and the volume is mounted still")
+		t.Error("the lease has ended, and the volume is still mounted")
 	}
-	suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 	again := newDriver(t, dir)
 	if err := again.Recover(suite.Context(t), h); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestLeaseOfAnEndedTaskIsRenewedAndLetGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.away {
-				suite.Eventually(t, "the task has ended", func() bool { return gone(main) })
+				suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) })
 				d = newDriver(t, dir)
 				if err := d.Recover(suite.Context(t), h); err != nil {
 					t.Fatal(err)
@@ -147,15 +147,15 @@ func TestLeaseOfAnEndedTaskIsRenewedAndLetGo(t *testing.T) {
 			if err != nil || len(ended) > 0 {
 				t.Errorf("pruned %v %v", ended, err)
 			}
-			suite.Eventually(t, "its first lease is over", func() bool {
+			suite.Eventually(t, "its first lease has ended", func() bool {
 				d.Keep(bootTime(t), needed)
 				return bootTime(t) > task.Lease.From+2*int64(term.Term)
 			})
-			if gone(supervisor) || !isMounted(t, target) {
+			if hasEnded(supervisor) || !isMounted(t, target) {
 				t.Fatal("the volume was taken away within its lease")
 			}
 			d.Keep(0, notNeeded)
-			suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 			if !isMounted(t, target) {
 				t.Error("it was unmounted by a process that was let go")
 			}
@@ -184,16 +184,16 @@ func TestLeaseIsKeptByOneProcessAfterTheEnd(t *testing.T) {
 		if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 			t.Fatal(err)
 		}
-		if gone(supervisor) {
-			t.Error("nobody keeps the lease")
+		if hasEnded(supervisor) {
+			t.Error("no process keeps the lease")
 		}
 	}
 	last := supervisors[2]
-	suite.Eventually(t, "the earlier ones have ended", func() bool { return gone(supervisors[0]) && gone(supervisors[1]) })
+	suite.Eventually(t, "the earlier ones have ended", func() bool { return hasEnded(supervisors[0]) && hasEnded(supervisors[1]) })
 	other := leasedTask(t, target, "sleep 1000", term)
 	other.ID += "/other"
 	begin(t, d, other)
-	suite.Eventually(t, "the last one has ended", func() bool { return gone(last) })
+	suite.Eventually(t, "the last one has ended", func() bool { return hasEnded(last) })
 	if !isMounted(t, target) {
 		t.Error("the volume was taken away")
 	}
@@ -222,13 +222,13 @@ func TestVolumeStaysWhileAnotherTaskHasTheLease(t *testing.T) {
 			second.ID += "/second"
 			_, one := begin(t, d, first)
 			_, two := begin(t, d, second)
-			suite.Eventually(t, "the first has ended", func() bool { return gone(one) })
+			suite.Eventually(t, "the first has ended", func() bool { return hasEnded(one) })
 			if !isMounted(t, target) {
 				t.Error("the volume was unmounted under the other task")
 			}
 			before := size(filepath.Join(source, "journal"))
 			suite.Eventually(t, "the second writes", func() bool { return size(filepath.Join(source, "journal")) > before })
-			suite.Eventually(t, "the second has ended", func() bool { return gone(two) })
+			suite.Eventually(t, "the second has ended", func() bool { return hasEnded(two) })
 			if bootTime(t) > second.Lease.From+int64(second.Lease.Term.Term) || isMounted(t, target) {
 				t.Error("it was not taken away in time")
 			}
@@ -277,14 +277,14 @@ func TestVolumeThatOthersUseIsCutOffAndNotHidden(t *testing.T) {
 	other := inContainer(t, filepath.Join(d.target, "other"))
 	_, supervisor := begin(t, r, task)
 	main := pidOf(t, r, task.ID, "pid")
-	suite.Eventually(t, "the task has ended", func() bool { return gone(main) })
+	suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) })
 	if !isMounted(t, d.target) || !isMounted(t, d.staging) {
-		t.Error("it was unmounted while somebody uses it")
+		t.Error("it was unmounted while a process uses it")
 	}
 	if _, err := other.WriteString("late"); err != nil {
 		t.Errorf("it was cut off too early: %v", err)
 	}
-	suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 	if bootTime(t) > task.Lease.From+int64(term.Term) {
 		t.Error("it ended after the lease")
 	}
@@ -292,7 +292,7 @@ func TestVolumeThatOthersUseIsCutOffAndNotHidden(t *testing.T) {
 		t.Error("it is mounted after its lease")
 	}
 	if _, err := other.WriteString("later"); err == nil {
-		t.Error("somebody can write after the lease")
+		t.Error("a process can write after the lease")
 	}
 	other.Close()
 	if text, err := d.again(t, "mine"); err != nil || text != "synced\n" {
@@ -355,8 +355,8 @@ func TestProcessThatKeepsALeaseKeepsNoVolumeBusy(t *testing.T) {
 	if !d.free() {
 		t.Error("the device is busy")
 	}
-	if gone(supervisor) {
-		t.Error("nobody keeps the lease")
+	if hasEnded(supervisor) {
+		t.Error("no process keeps the lease")
 	}
 	for _, fd := range []string{"fd", "cwd", "root"} {
 		links, _ := filepath.Glob("/proc/" + strconv.Itoa(supervisor) + "/" + fd + "/*")
@@ -367,7 +367,7 @@ func TestProcessThatKeepsALeaseKeepsNoVolumeBusy(t *testing.T) {
 		}
 	}
 	r.Keep(0, notNeeded)
-	suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 }
 
 // A process that keeps a lease may be killed as well: its agent collects it, and the next attempt has the lease.
@@ -385,7 +385,7 @@ func TestKilledProcessThatKeptALeaseIsInNobodysWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	suite.Eventually(t, "it was collected", func() bool { return !exists("/proc/" + strconv.Itoa(supervisor)) })
-	suite.Eventually(t, "nobody keeps it", func() bool { return errors.Is(d.Renew(task.ID, 0), fault.NotFound) })
+	suite.Eventually(t, "no process keeps it", func() bool { return errors.Is(d.Renew(task.ID, 0), fault.NotFound) })
 	d.Keep(bootTime(t), needed)
 	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 		t.Fatal(err)
@@ -440,11 +440,11 @@ func TestLeaseOfATaskThatNobodyForgotIsTakenUp(t *testing.T) {
 				}
 			}
 			d.Keep(bootTime(t), needed)
-			if gone(supervisor) {
-				t.Error("nobody keeps the lease")
+			if hasEnded(supervisor) {
+				t.Error("no process keeps the lease")
 			}
 			d.Keep(0, notNeeded)
-			suite.Eventually(t, "the supervising process was let go", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process was let go", func() bool { return hasEnded(supervisor) })
 			if ended, err := d.Prune(suite.Context(t), nil, true); err != nil || len(ended) > 0 {
 				t.Errorf("pruned %v %v", ended, err)
 			}

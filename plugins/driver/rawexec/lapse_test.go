@@ -40,7 +40,7 @@ func TestRenewalAfterTheEndOfTheLeaseRevivesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			suite.Eventually(t, "the lease is over", func() bool { return bootTime(t) > stop })
+			suite.Eventually(t, "the lease has ended", func() bool { return bootTime(t) > stop })
 			now := bootTime(t)
 			if err := d.Renew(task.ID, now); err != nil {
 				t.Fatal(err)
@@ -48,7 +48,7 @@ func TestRenewalAfterTheEndOfTheLeaseRevivesNothing(t *testing.T) {
 			if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
-			suite.Eventually(t, "the task has ended", func() bool { return gone(main) })
+			suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) })
 			if early := bootTime(t) < now+int64(task.Lease.Term.Stop()); early != late {
 				t.Errorf("ended before its next end: %v", early)
 			}
@@ -76,7 +76,7 @@ func stopped(t *testing.T, term time.Duration, ends int64, renew func(d *rawexec
 	if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the task has ended", func() bool { return gone(main) })
+	suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) })
 	if now := bootTime(t); now < last+stop {
 		t.Errorf("it ended %s before its lease", time.Duration(last+stop-now))
 	}

@@ -68,10 +68,10 @@ func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
 		}
 		return size(filepath.Join(source, "journal")) > 0
 	})
-	if err := d.Close(); err != nil { // the agent is gone
+	if err := d.Close(); err != nil { // the agent has ended
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the task has ended", func() bool { return gone(main) && gone(supervisor) })
+	suite.Eventually(t, "the task has ended", func() bool { return hasEnded(main) && hasEnded(supervisor) })
 	if now := bootTime(t); now < task.Lease.From+int64(task.Lease.Term.Stop()) {
 		t.Error("it ended too early")
 	} else if now > task.Lease.From+int64(task.Lease.Term.Term) {
@@ -111,8 +111,8 @@ func TestRenewedLeaseLetsTheTaskRun(t *testing.T) {
 	if err := d.Renew(task.ID, 1); err != nil { // late and old: does not shorten the lease
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the first lease is over", func() bool { return bootTime(t) > task.Lease.From+2*int64(task.Lease.Term.Term) })
-	if gone(pidOf(t, d, task.ID, "pid")) || !isMounted(t, target) {
+	suite.Eventually(t, "the first lease has ended", func() bool { return bootTime(t) > task.Lease.From+2*int64(task.Lease.Term.Term) })
+	if hasEnded(pidOf(t, d, task.ID, "pid")) || !isMounted(t, target) {
 		t.Error("the task was ended within its lease")
 	}
 }

@@ -62,12 +62,12 @@ func TestEndedStartThatHangsKeepsNoLease(t *testing.T) {
 				if _, err := d.Start(suite.Context(t), task); err != nil {
 					t.Fatal(err)
 				}
-				if err := d.Close(); err != nil { // the agent is gone
+				if err := d.Close(); err != nil { // the agent has ended
 					t.Fatal(err)
 				}
 				suite.Eventually(t, "the volume is unmounted", func() bool { return !isMounted(t, target) })
 				answer()
-				suite.Eventually(t, "nobody is left", func() bool { return holders(dir) == 0 })
+				suite.Eventually(t, "no process is left", func() bool { return holders(dir) == 0 })
 				for _, s := range scopes {
 					suite.Eventually(t, "its cgroup is removed", func() bool { return missing(s) })
 				}

@@ -129,7 +129,7 @@ func TestMountUnderAllocDirIsSharedBySiblings(t *testing.T) {
 		t.Fatalf("exit %+v %v: %s", x, err, suite.LogText(task, "stderr"))
 	}
 	if b, _ := os.ReadFile(filepath.Join(task.AllocDir, "note")); string(b) != "shared\n" {
-		t.Errorf("what the task wrote beside its mount: %q", b)
+		t.Errorf("what the task wrote next to its mount: %q", b)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
 				return child > 1
 			})
 			t.Cleanup(func() {
-				if !gone(child) {
+				if !hasEnded(child) {
 					_ = syscall.Kill(child, syscall.SIGKILL)
 				}
 			})
@@ -80,7 +80,7 @@ func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
 			if err := <-done; !errors.Is(err, context.Canceled) {
 				t.Errorf("given up: %v", err)
 			}
-			if !gone(child) {
+			if !hasEnded(child) {
 				t.Errorf("process %d is left", child)
 			}
 			if left := files(t, dir); len(left) > 0 {

@@ -33,13 +33,13 @@ func TestFileOfANewerLeaseIsNotRemoved(t *testing.T) {
 	}
 	removeLease(name)
 	if _, err := os.Stat(name); err != nil {
-		t.Fatalf("the file of a lease was removed that somebody has: %v", err)
+		t.Fatalf("the file of a lease was removed while a process has it: %v", err)
 	}
 	if removeLease(name) {
-		t.Error("nobody is said to have it")
+		t.Error("it is reported to have no holder")
 	}
 	if newer.Close(); !removeLease(name) {
-		t.Error("somebody is said to have it")
+		t.Error("it is reported to have a holder")
 	}
 	if _, err := os.Stat(name); err == nil {
 		t.Error("the file is left")

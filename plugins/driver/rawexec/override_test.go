@@ -112,7 +112,7 @@ func TestProcessesInNamedCgroupsEndAfterTheirSupervisor(t *testing.T) {
 	if _, err := d.Wait(suite.Context(t), task.ID); err != nil {
 		t.Fatal(err)
 	}
-	if !gone(other) {
+	if !hasEnded(other) {
 		_ = syscall.Kill(other, syscall.SIGKILL)
 		t.Error("a process outlives its task")
 	}

@@ -58,7 +58,7 @@ func TestProcessesAreRecalledAtOnce(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("nobody hears of those that did not answer")
+			t.Error("the error does not name those that did not answer")
 		}
 	case <-time.After(2 * time.Minute):
 		t.Fatal("it does not end")

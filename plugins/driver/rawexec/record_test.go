@@ -63,7 +63,7 @@ func TestExitIsKnownThoughTheDiskWasFull(t *testing.T) {
 	if err := os.WriteFile(end, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 	again := newDriver(t, dir)
 	if err := again.Recover(suite.Context(t), h); err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func TestExitThatCannotBeRecordedIsNotForgotten(t *testing.T) {
 					t.Fatalf("exit %+v %v", x, err)
 				}
 			}
-			if gone(supervisor) {
+			if hasEnded(supervisor) {
 				t.Fatal("the supervising process has ended without a record")
 			}
 			if err := os.RemoveAll(record); err != nil {
 				t.Fatal(err)
 			}
 			if writable {
-				suite.Eventually(t, "the exit is on record", func() bool { return gone(supervisor) })
+				suite.Eventually(t, "the exit is on record", func() bool { return hasEnded(supervisor) })
 				again = newDriver(t, dir)
 				if err := again.Recover(suite.Context(t), h); err != nil {
 					t.Fatal(err)
@@ -125,7 +125,7 @@ func TestExitThatCannotBeRecordedIsNotForgotten(t *testing.T) {
 			if err := again.Destroy(suite.Context(t), task.ID); err != nil {
 				t.Error(err)
 			}
-			suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 			if left, _ := filepath.Glob(dir + "/*/*"); len(left) > 0 {
 				t.Errorf("files are left: %v", left)
 			}
@@ -202,7 +202,7 @@ func TestExitWithoutANameIsKnown(t *testing.T) {
 	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 	if err := os.RemoveAll(record); err != nil {
 		t.Fatal(err)
 	}

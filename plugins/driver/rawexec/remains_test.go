@@ -35,7 +35,7 @@ func silentFuse(t *testing.T) (at string, asked chan struct{}, end func()) {
 }
 
 // fuseThat mounts one that tells that its root is a directory, if asked to, and nothing more.
-func fuseThat(t *testing.T, tells bool) (at string, asked chan struct{}, end func()) {
+func fuseThat(t *testing.T, reportsRoot bool) (at string, asked chan struct{}, end func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func fuseThat(t *testing.T, tells bool) (at string, asked chan struct{}, end fun
 	go func() {
 		defer close(served)
 		buf := make([]byte, 1<<17)
-		for told := false; ; {
+		for notified := false; ; {
 			n, err := unix.Read(fd, buf)
 			switch {
 			case errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT):
@@ -67,15 +67,15 @@ func fuseThat(t *testing.T, tells bool) (at string, asked chan struct{}, end fun
 				binary.LittleEndian.PutUint32(out[16:], 7)
 				binary.LittleEndian.PutUint32(out[20:], 31)
 				_, _ = unix.Write(fd, out)
-			case op == fuseAttributes && tells:
+			case op == fuseAttributes && reportsRoot:
 				out := make([]byte, 16+16+88) // the header, for how long it is valid, the attributes
 				binary.LittleEndian.PutUint32(out, uint32(len(out)))
 				copy(out[8:16], buf[8:16])
 				binary.LittleEndian.PutUint64(out[32:], 1)
 				binary.LittleEndian.PutUint32(out[32+60:], unix.S_IFDIR|0o755)
 				_, _ = unix.Write(fd, out)
-			case !told:
-				told = true
+			case !notified:
+				notified = true
 				close(asked)
 			}
 		}
@@ -188,7 +188,7 @@ func TestProcessesThatTheKernelCannotEndAreTold(t *testing.T) {
 			if err := d.Destroy(bounded(t), task.ID); err != nil {
 				t.Error(err)
 			}
-			suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 			if left, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/" + strings.NewReplacer("/", "_", " ", "_").Replace(task.ID) + "-*"); len(left) > 0 {
 				t.Errorf("cgroups are left: %v", left)
 			}
@@ -214,8 +214,8 @@ func TestLeaseOfATaskThatTheKernelDoesNotEndIsKept(t *testing.T) {
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "(cat) is stuck in the kernel (D state") {
 		t.Errorf("stop: %v", err)
 	}
-	if gone(supervisor) {
-		t.Error("nobody keeps the lease")
+	if hasEnded(supervisor) {
+		t.Error("no process keeps the lease")
 	}
 	if err := d.Renew(task.ID, bootTime(t)); err != nil {
 		t.Errorf("renew: %v", err)
@@ -251,11 +251,11 @@ func TestStuckOrphansOfAVanishedSupervisingProcessAreTold(t *testing.T) {
 			if err := unix.Kill(supervisor, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+			suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 			d = newDriver(t, dir, without)
 			if !stored {
 				if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Unavailable) {
-					t.Errorf("start beside what is left: %v, want unavailable", err)
+					t.Errorf("start in addition to what is left: %v, want unavailable", err)
 				}
 				if _, err := d.Prune(suite.Context(t), nil, true); !errors.Is(err, fault.Unavailable) {
 					t.Errorf("prune what is left: %v, want unavailable", err)

@@ -106,21 +106,21 @@ func TestScopeOfAnAttemptThatNobodyKnowsIsRemoved(t *testing.T) {
 	main := pidOf(t, d, task.ID, "pid")
 	scope := scopeOf(t, main)
 	other := otherOf(t, task)
-	if err := d.Close(); err != nil { // the agent is gone
+	if err := d.Close(); err != nil { // the agent has ended
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "it has ended", func() bool { return gone(supervisor) && gone(main) })
-	if gone(other) {
+	suite.Eventually(t, "it has ended", func() bool { return hasEnded(supervisor) && hasEnded(main) })
+	if hasEnded(other) {
 		t.Fatal("nothing is left of it")
 	}
 	again := newDriver(t, dir)
 	if _, err := again.Prune(suite.Context(t), nil, true); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "nothing is left of it", func() bool { return gone(other) && missing(scope) })
+	suite.Eventually(t, "nothing is left of it", func() bool { return hasEnded(other) && missing(scope) })
 }
 
 // A task that reserves cores has a cgroup more on hosts with version 1, which nobody removes when its supervising process
@@ -130,7 +130,7 @@ func TestCpusetOfAKilledSupervisingProcessIsRemoved(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/cpuset/cpuset.cpus"); err != nil {
 		t.Skip("no cgroup v1 controller of cores")
 	}
-	for name, known := range map[string]bool{"the agent knows the task": true, "nobody knows it": false} {
+	for name, known := range map[string]bool{"the agent knows the task": true, "the agent does not know it": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -155,14 +155,14 @@ func TestCpusetOfAKilledSupervisingProcessIsRemoved(t *testing.T) {
 			if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			suite.Eventually(t, "it has ended", func() bool { return gone(main) })
+			suite.Eventually(t, "it has ended", func() bool { return hasEnded(main) })
 			if !known {
 				again := newDriver(t, dir)
 				if _, err := again.Prune(suite.Context(t), nil, true); err != nil {
 					t.Fatal(err)
 				}
 			}
-			suite.Eventually(t, "nothing is left of it", func() bool { return gone(other) && missing(cpuset) })
+			suite.Eventually(t, "nothing is left of it", func() bool { return hasEnded(other) && missing(cpuset) })
 		})
 	}
 }

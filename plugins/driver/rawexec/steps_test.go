@@ -72,7 +72,7 @@ func (s *sharing) goesOn(t *testing.T) {
 	journal := filepath.Join(s.source, "journal")
 	before := size(journal)
 	suite.Eventually(t, "the other one writes", func() bool { return size(journal) > before })
-	if gone(s.main) || !isMounted(t, s.target) {
+	if hasEnded(s.main) || !isMounted(t, s.target) {
 		t.Fatal("the other one has lost its volume")
 	}
 }
@@ -131,7 +131,7 @@ func marked(word string) (out []int) {
 	for _, path := range all {
 		raw, err := os.ReadFile(path)
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && strings.Contains(string(raw), word) && !gone(pid) {
+		if err == nil && strings.Contains(string(raw), word) && !hasEnded(pid) {
 			out = append(out, pid)
 		}
 	}
@@ -202,15 +202,15 @@ func TestSupervisingProcessIsKilledAtEachStepBesideAnotherUser(t *testing.T) {
 			before := size(mine) + size(filepath.Join(s.source, "other"))
 			s.goesOn(t)
 			if size(mine)+size(filepath.Join(s.source, "other")) != before {
-				t.Error("somebody writes still")
+				t.Error("a process still writes")
 			}
 		})
 	}
 	s.end()
 	from := s.lastFrom
-	suite.Eventually(t, "the end of its lease", func() bool { return !isMounted(t, s.target) && gone(s.main) })
+	suite.Eventually(t, "the end of its lease", func() bool { return !isMounted(t, s.target) && hasEnded(s.main) })
 	if late := bootTime(t) - from - int64(givenAway(s.task.Lease.Term)); late > 0 {
-		t.Errorf("the other one had its volume for %s more when it was somebody else's", time.Duration(late))
+		t.Errorf("the other one had its volume for %s more when another node might have it", time.Duration(late))
 	}
 	if err := s.d.Destroy(suite.Context(t), s.task.ID); err != nil {
 		t.Error(err)

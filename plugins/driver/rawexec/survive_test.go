@@ -30,7 +30,7 @@ func pidOf(t *testing.T, d *rawexec.Driver, id, which string) int {
 	return pid
 }
 
-func gone(pid int) bool {
+func hasEnded(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
@@ -75,7 +75,7 @@ func TestKilledSupervisorTakesItsTaskAlong(t *testing.T) {
 	if err != nil || x.Err == "" || x.Successful() {
 		t.Errorf("exit %+v %v, want an unknown outcome", x, err)
 	}
-	suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(child) })
+	suite.Eventually(t, "all processes have ended", func() bool { return hasEnded(main) && hasEnded(child) })
 }
 
 // TestOrphansOfAKilledSupervisorEnd: processes of root that have left cgroup and session are known by their environment;
@@ -112,7 +112,7 @@ func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			if away {
-				suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+				suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 				d = newDriver(t, dir)
 				if err := d.Recover(suite.Context(t), h); !errors.Is(err, fault.NotFound) {
 					t.Errorf("recover: %v, want not found", err)
@@ -120,8 +120,8 @@ func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
 			} else if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
 				t.Errorf("exit %+v %v, want an unknown outcome", x, err)
 			}
-			suite.Eventually(t, "the process of the task is gone", func() bool { return gone(child) })
-			if gone(other) {
+			suite.Eventually(t, "the process of the task has ended", func() bool { return hasEnded(child) })
+			if hasEnded(other) {
 				t.Error("a process of another task was killed")
 			}
 			if left := d.Remains(task.ID); len(left) > 0 {
@@ -180,7 +180,7 @@ func TestForgedMarksEndNobodyElse(t *testing.T) {
 			if _, err := d.Wait(suite.Context(t), hostile.ID); err != nil {
 				t.Fatal(err)
 			}
-			if gone(victim) {
+			if hasEnded(victim) {
 				t.Error("a process of another allocation was killed")
 			}
 		})
@@ -227,11 +227,11 @@ func TestProcessesOfOtherTasksAreNoOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, pid := range map[string]int{"in the cgroup of another task": inside, "of another task": other, "of another task without a cgroup": without} {
-		if gone(pid) {
+		if hasEnded(pid) {
 			t.Errorf("a process %s was killed", name)
 		}
 	}
-	suite.Eventually(t, "one that nobody else has is gone", func() bool { return gone(outside) })
+	suite.Eventually(t, "one that no other task has ended", func() bool { return hasEnded(outside) })
 }
 
 func TestRecoverAfterSupervisorDied(t *testing.T) {
@@ -242,12 +242,12 @@ func TestRecoverAfterSupervisorDied(t *testing.T) {
 	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	suite.Eventually(t, "the supervising process has ended", func() bool { return hasEnded(supervisor) })
 	again := newDriver(t, dir)
 	if err := again.Recover(suite.Context(t), h); !errors.Is(err, fault.NotFound) {
 		t.Errorf("recover: %v, want not found", err)
 	}
-	suite.Eventually(t, "the child is gone", func() bool { return gone(child) })
+	suite.Eventually(t, "the child has ended", func() bool { return hasEnded(child) })
 }
 
 // TestPruneEndsForgottenTasks: the agent died after a start and before the handle was stored.
@@ -271,7 +271,7 @@ func TestPruneEndsForgottenTasks(t *testing.T) {
 	if err != nil || len(pruned) != 1 || pruned[0] != forgotten.ID {
 		t.Errorf("pruned %v %v, want %s", pruned, err, forgotten.ID)
 	}
-	suite.Eventually(t, "the child is gone", func() bool { return gone(child) })
+	suite.Eventually(t, "the child has ended", func() bool { return hasEnded(child) })
 	if st, err := again.Inspect(kept.ID); err != nil || st.State != driver.StateRunning {
 		t.Errorf("kept task %+v %v", st, err)
 	}
@@ -357,7 +357,7 @@ func TestOrphansEndWithTheMainProcess(t *testing.T) {
 			}
 			b, _ := os.ReadFile(filepath.Join(task.Dir, "child"))
 			child, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-			if child <= 1 || !gone(child) {
+			if child <= 1 || !hasEnded(child) {
 				t.Errorf("child %d outlived its task", child)
 			}
 		})

@@ -117,7 +117,7 @@ func TestNothingReachesTheDeviceAfterTheLease(t *testing.T) {
 			end := d.written(t)
 			suite.Eventually(t, "the servers to give the volume away", at(givenAway(term)))
 			if isMounted(t, d.target) || isMounted(t, d.staging) {
-				t.Error("it is mounted when it is somebody else's")
+				t.Error("it is mounted when another node may have it")
 			}
 			given := d.written(t)
 			suite.Eventually(t, "a while after", at(term.Term+term.Term/2))
