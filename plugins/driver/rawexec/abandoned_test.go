@@ -46,7 +46,7 @@ func TestTaskThatNobodyCanFindEnds(t *testing.T) {
 	}
 }
 
-// The path of the state says nothing: the exit is on record where the lock is, and the supervising process ends.
+// The path of the state proves nothing: the exit is on record where the lock is, and the supervising process ends.
 func TestExitIsOnRecordWhereTheStateIs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ moved, away bool }{

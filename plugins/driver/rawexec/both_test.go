@@ -41,7 +41,7 @@ func killBoth(t *testing.T, stateDir string) (task *driver.Task, left int) {
 }
 
 // Agent and supervising process are killed together before the handle was stored. What is left of the attempt has
-// ended when the next agent has looked for it, or for attempts that nobody knows, or makes it anew.
+// ended when the next agent has looked for it, or for attempts without a record, or starts it again.
 func TestWhatIsLeftOfAnAttemptWithoutAHandleEnds(t *testing.T) {
 	for name, look := range map[string]func(*rawexec.Driver, *driver.Task) error{
 		"looked for": func(d *rawexec.Driver, task *driver.Task) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
 )
 
-// TestChainsOfProcessesEnd: each process begins the next one and ends, so that whoever looks finds only what is over.
+// TestChainsOfProcessesEnd: each process begins the next one and ends, so that a look at the table finds only ended ones.
 func TestChainsOfProcessesEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ var hangs = map[string]struct {
 	"on the way to its work directory": {true, func(task *driver.Task, volume string) { task.Config["work_dir"] = volume }},
 }
 
-// startThatHangs begins a start that waits for a file system, and ends it when the test tells it to.
+// startThatHangs begins a start that waits for a file system, and ends it when the test calls giveUp.
 func startThatHangs(t *testing.T, d *rawexec.Driver, how string) (task *driver.Task, giveUp func() error, answer func()) {
 	t.Helper()
 	at, asked, answer := fuseThat(t, hangs[how].reportsRoot)

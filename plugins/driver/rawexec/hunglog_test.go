@@ -128,7 +128,7 @@ func chatting(t *testing.T, d *rawexec.Driver, script string, lease *driver.Leas
 	return task, h, supervisor
 }
 
-// A disk that hangs below the logs holds up neither a stop nor a kill, nor that an end is told.
+// A disk that hangs below the logs holds up neither a stop nor a kill, nor the report of an end.
 func TestHungLogsDoNotHoldUpTheEndOfATask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -203,7 +203,7 @@ func TestHungLogsDoNotHoldUpTheLease(t *testing.T) {
 	}
 }
 
-// A disk that hangs below the files of supervising processes does not hold up that an end is told, either.
+// A disk that hangs below the files of supervising processes does not hold up the report of an end, either.
 func TestHungStateDoesNotHoldUpTheEndOfATask(t *testing.T) {
 	t.Parallel()
 	dir, freeze, thaw := freezing(t)

@@ -166,7 +166,7 @@ func TestLeaseOfAnEndedTaskIsRenewedAndLetGo(t *testing.T) {
 	}
 }
 
-// A task that is started again and again leaves no process behind for each attempt, nor does one beside another.
+// A task that is started again and again leaves no process behind for each attempt, nor do two tasks of one allocation.
 func TestLeaseIsKeptByOneProcessAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, t.TempDir())
@@ -267,7 +267,7 @@ func inContainer(t *testing.T, path string) *os.File {
 	return o.f
 }
 
-// Nobody ends the task of another driver when the agent is dead: what it writes is cut off from the storage.
+// No process ends the task of another driver when the agent is dead: what it writes is cut off from the storage.
 func TestVolumeThatOthersUseIsCutOffAndNotHidden(t *testing.T) {
 	d := newDisk(t, "ext4")
 	r := newDriver(t, t.TempDir())
@@ -300,7 +300,7 @@ func TestVolumeThatOthersUseIsCutOffAndNotHidden(t *testing.T) {
 	}
 }
 
-// After a sleep of the host the lease is over and the task has failed, both at once.
+// After a sleep of the host the lease has ended and the task has failed, both at once.
 func TestTaskThatEndsTogetherWithItsLeaseIsTakenFromItsVolume(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, t.TempDir())
@@ -351,7 +351,7 @@ func TestProcessThatKeepsALeaseKeepsNoVolumeBusy(t *testing.T) {
 			t.Errorf("unmount %s: %v", path, err)
 		}
 	}
-	// Nobody has the device open any more when its file system is gone from everywhere.
+	// No process has the device open when its file system is unmounted everywhere.
 	if !d.free() {
 		t.Error("the device is busy")
 	}

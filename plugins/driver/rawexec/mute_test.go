@@ -20,13 +20,13 @@ import (
 // supervisorName is what the agent calls the supervising program.
 const supervisorName = "nomad-supervise"
 
-// muteMain makes this test binary a supervising program that is given its task, runs it, and whose answers nobody hears.
-// The program itself is beside the directories of the state.
+// muteMain makes this test binary a supervising program that is given its task, runs it, and whose answers no agent receives.
+// The program itself is next to the directories of the state.
 func muteMain() int {
 	const agentFD, pump = 3, "pump"
 	if len(os.Args) > 1 && os.Args[1] == pump {
 		_, _ = io.Copy(os.NewFile(4, "supervisor"), os.NewFile(3, "agent"))
-		time.Sleep(time.Minute) // what it says is not heard, and this end stays open
+		time.Sleep(time.Minute) // what it sends is not read, and this end stays open
 		return 0
 	}
 	self, err := os.Executable()
@@ -44,7 +44,7 @@ func muteMain() int {
 	return 0
 }
 
-// The agent gives a start up, at its own end or because the task is told to end, when the task has begun others already.
+// The agent gives a start up, at its own end or because the task must end, when the task has begun others already.
 func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, noCgroups := range map[string]bool{"with a cgroup": false, "without": true} {

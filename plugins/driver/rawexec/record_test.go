@@ -76,7 +76,7 @@ func TestExitIsKnownThoughTheDiskWasFull(t *testing.T) {
 	}
 }
 
-// TestExitThatCannotBeRecordedIsNotForgotten: it is told to every agent that comes until it is on record, or until one
+// TestExitThatCannotBeRecordedIsNotForgotten: it is sent to every agent that connects until it is on record, or until one
 // has taken its traces away.
 func TestExitThatCannotBeRecordedIsNotForgotten(t *testing.T) {
 	t.Parallel()

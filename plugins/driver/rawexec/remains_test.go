@@ -27,14 +27,14 @@ const (
 	fuseInit       = 26
 )
 
-// silentFuse mounts a file system whose server takes requests and never answers: who asks it cannot be killed. asked
-// is closed when somebody has asked.
+// silentFuse mounts a file system whose server takes requests and never answers: a process that waits for it cannot be killed.
+// asked is closed when the first request has come.
 func silentFuse(t *testing.T) (at string, asked chan struct{}, end func()) {
 	t.Helper()
 	return fuseThat(t, false)
 }
 
-// fuseThat mounts one that tells that its root is a directory, if asked to, and nothing more.
+// fuseThat mounts one that answers nothing, or with reportsRoot only that its root is a directory.
 func fuseThat(t *testing.T, reportsRoot bool) (at string, asked chan struct{}, end func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
@@ -118,7 +118,7 @@ func threadMain() int {
 	return 0
 }
 
-// What the kernel cannot end is told as left, also after the exit of the main process, to every agent that comes.
+// What the kernel cannot end is reported as left, also after the exit of the main process, to every agent that connects.
 func TestProcessesThatTheKernelCannotEndAreTold(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -229,7 +229,7 @@ func TestLeaseOfATaskThatTheKernelDoesNotEndIsKept(t *testing.T) {
 	}
 }
 
-// Nobody can say how the task ended, and what it left may write still: whether its handle was stored or not.
+// It is not known how the task ended, and what it left may still write: whether its handle was stored or not.
 func TestStuckOrphansOfAVanishedSupervisingProcessAreTold(t *testing.T) {
 	t.Parallel()
 	for name, stored := range map[string]bool{"with a handle": true, "without": false} {

@@ -96,7 +96,7 @@ func TestCgroupsThatATaskMakesGoWithIt(t *testing.T) {
 	}
 }
 
-// Of an attempt whose supervising process is gone, and that is on no record, nothing is left either.
+// An attempt without a record whose supervising process has ended leaves nothing either.
 func TestScopeOfAnAttemptThatNobodyKnowsIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func TestScopeOfAnAttemptThatNobodyKnowsIsRemoved(t *testing.T) {
 	suite.Eventually(t, "nothing is left of it", func() bool { return hasEnded(other) && missing(scope) })
 }
 
-// A task that reserves cores has a cgroup more on hosts with version 1, which nobody removes when its supervising process
+// A task that reserves cores has a cgroup more on hosts with version 1, which no process removes when its supervising process
 // is killed.
 func TestCpusetOfAKilledSupervisingProcessIsRemoved(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func hasEnded(pid int) bool {
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
-// threadsOf says what the threads of a process do.
+// threadsOf lists the threads of a process and where each waits.
 func threadsOf(pid int) (out string) {
 	dirs, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
 	for _, dir := range dirs {
@@ -131,7 +131,7 @@ func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
 	}
 }
 
-// markOf starts a task that tells its mark.
+// markOf starts a task that prints its mark.
 func markOf(t *testing.T, d *rawexec.Driver, alloc string, env map[string]string, then string) (task *driver.Task, mark string) {
 	t.Helper()
 	task = suite.NewTask(t, sh(`echo "mark $NOMAD_ATTEMPT_MARK"; `+then))
@@ -231,7 +231,7 @@ func TestProcessesOfOtherTasksAreNoOrphans(t *testing.T) {
 			t.Errorf("a process %s was killed", name)
 		}
 	}
-	suite.Eventually(t, "one that no other task has ended", func() bool { return hasEnded(outside) })
+	suite.Eventually(t, "the process that belongs to no other task has ended", func() bool { return hasEnded(outside) })
 }
 
 func TestRecoverAfterSupervisorDied(t *testing.T) {
