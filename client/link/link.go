@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/retry"
@@ -136,7 +137,8 @@ func (l *Link) wake() {
 }
 
 // Invoke calls a method at a server that can serve it. A call of [wire.Once] that a server may have begun is not sent
-// to another one.
+// to another one. A call with a credential that the node has replaced since then ends with an error of class
+// fault.Unavailable: no server may accept it any more, and the caller repeats it with the new one.
 func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 	pauses, quick := retry.Between(pauseMin, pauseMax), retry.Between(pauseMin, pauseMin)
 	for try := 0; ; try++ {
@@ -148,6 +150,9 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 		}
 		if err == nil || !passing(err) || begun && wire.IsOnce(ctx) && !errors.Is(err, fault.NotLeader) {
 			return err
+		}
+		if l.replaced(method, req) {
+			return fault.New(fault.Unavailable, "the credential of the node was replaced during the call: %v", err)
 		}
 		l.turn(address)
 		next := quick // for the first pass over all servers
@@ -170,6 +175,18 @@ func invoke(ctx context.Context, conn *wire.Conn, method string, req, resp any) 
 		}
 	}
 	return true, conn.Invoke(ctx, method, req, resp)
+}
+
+// replaced reports whether the node has a newer credential than a request has. Registrations have the secret of the node.
+func (l *Link) replaced(method string, req any) bool {
+	r, ok := req.(api.ByNode)
+	if !ok || method == wire.NodeRegister.Name {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, sent := r.NodeCredentials()
+	return l.hello.Secret != "" && sent != l.hello.Secret
 }
 
 // passing reports whether another try may end better.

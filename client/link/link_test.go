@@ -282,3 +282,21 @@ func TestEachAsksAllServersAndCountsThoseThatAreGone(t *testing.T) {
 		t.Errorf("%d answered, %d failed", answered.Load(), failed.Load())
 	}
 }
+
+func TestACallWithAReplacedCredentialEnds(t *testing.T) {
+	var l *link.Link
+	refused := func(_ context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		l.SetNode("n1", "new")
+		return nil, fault.New(fault.Unavailable, "the node registers again before this")
+	}
+	s, dialer := start(t, "127.0.0.1:0", refused)
+	l = link.New(link.Config{Dialer: dialer, Servers: []string{s.port.Addr().String()}, Log: hclog.NewNullLogger()})
+	t.Cleanup(func() { _ = l.Close() })
+	l.SetNode("n1", "old")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := wire.NodeHeartbeat.Call(ctx, l, &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: "old"})
+	if !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
+		t.Errorf("the call ends with %v", err)
+	}
+}

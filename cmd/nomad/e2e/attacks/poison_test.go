@@ -112,6 +112,8 @@ func writes() []write {
 		{pattern: "DELETE /v1/acl/token/:id", path: "/v1/acl/token/" + falseNode},
 		{pattern: "PUT /v1/acl/token/onetime"},
 		{pattern: "PUT /v1/acl/token/onetime/exchange", body: &ours.OneTimeTokenExchangeRequest{OneTimeSecretID: "x"}, all: true},
+		{pattern: "PUT /v1/acl/identity/client-introduction-token", body: &ours.NodeIntroductionRequest{NodeName: "poisoned", NodePool: "default"}, all: true},
+		{pattern: "PUT /v1/client/identity/renew", path: "/v1/client/identity/renew?node_id=" + falseNode, body: &struct{ NodeID string }{falseNode}, all: true},
 		{pattern: "PUT /v1/acl/policy/:id", path: "/v1/acl/policy/poisoned", body: &ours.ACLPolicy{Name: "poisoned", Rules: `node { policy = "read" }`}, all: true},
 		{pattern: "DELETE /v1/acl/policy/:id", path: "/v1/acl/policy/poisoned"},
 		{pattern: "PUT /v1/acl/role", body: role(), all: true},
