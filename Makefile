@@ -55,10 +55,8 @@ check: supervise
 	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
-# At most 12 minutes on two processors: many end-to-end tests wait, so the other tests run at the same time. What repeats
-# itself for long is in make soak.
-test: build tools $(TESTLOG)
-	@$(MAKE) --no-print-directory -j2 -k unit e2e sdk
+# What repeats itself for long is in make soak.
+test: unit e2e sdk
 
 # Every package once: with the race detector where goroutines meet, without it elsewhere. make check has vetted them. Many
 # tests wait, so one package more than there are processors is tested at a time.

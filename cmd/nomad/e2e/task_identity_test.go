@@ -156,6 +156,10 @@ func TestIdentitiesAreRenewed(t *testing.T) {
 	if got := readWhenWritten(t, a, s, "local/pid"); got != pid || restarts(t, a, s) != 0 {
 		t.Errorf("the restart of the agent restarted the task: %s instead of %s", got, pid)
 	}
+	a.Until(20*time.Second, "the socket of the task", func() error {
+		_, _, err := throughSocket(a, s, "", "/v1/status/leader")
+		return err
+	})
 	// The socket needs a token without access control, too; a token for others is none.
 	for token, want := range map[string]int{"": http.StatusUnauthorized, token: http.StatusForbidden, readWhenWritten(t, a, s, "secrets/nomad_token"): http.StatusOK} {
 		if code, body, err := throughSocket(a, s, token, "/v1/status/leader"); err != nil || code != want {
