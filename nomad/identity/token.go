@@ -32,8 +32,8 @@ const (
 
 var algorithms = []Algorithm{EdDSA, RS256}
 
-// edKeySuffix follows the id of a root key in the kid of its Ed25519 key.
-const edKeySuffix = "-ed25519"
+// Ed25519Suffix follows the id of a root key in the kid of its Ed25519 key.
+const Ed25519Suffix = "-ed25519"
 
 // tokenBytes limits the size of a token.
 const tokenBytes = 16 << 10
@@ -90,7 +90,7 @@ func (s *Service) Sign(_ context.Context, c *Claims, a Algorithm) (token, keyID 
 		a = RS256
 	}
 	if a == EdDSA {
-		kid, private = key.ID+edKeySuffix, key.Ed25519
+		kid, private = key.ID+Ed25519Suffix, key.Ed25519
 	}
 	now := s.Now()
 	signed := *c
@@ -166,7 +166,7 @@ func canonical(token string) bool {
 
 // publicKey returns the public key that a kid names.
 func publicKey(tx *state.Txn, kid string, a Algorithm) (keyID string, public crypto.PublicKey, err error) {
-	keyID, isEd := strings.CutSuffix(kid, edKeySuffix)
+	keyID, isEd := strings.CutSuffix(kid, Ed25519Suffix)
 	k := tx.RootKey(keyID)
 	switch {
 	case keyID == "" || k == nil || isEd && len(k.PublicEd25519) != ed25519.PublicKeySize:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
 const (
@@ -38,9 +39,6 @@ type Secret struct {
 
 // sealed is a Secret as it is wrapped.
 type sealed struct{ Sign, Data, Seed []byte }
-
-// ed25519Suffix follows the id of a root key in the kid of its Ed25519 key.
-const ed25519Suffix = "-ed25519"
 
 // newKey makes a root key and its wrapping key.
 func newKey(now time.Time) (key *api.RootKey, wrapping []byte, err error) {
@@ -144,7 +142,7 @@ func webKeys(k *api.RootKey) ([]*api.JSONWebKey, error) {
 	}}
 	if len(k.PublicEd25519) > 0 {
 		keys = append(keys, &api.JSONWebKey{
-			Use: "sig", Kty: "OKP", Kid: k.KeyID + ed25519Suffix, Alg: "EdDSA",
+			Use: "sig", Kty: "OKP", Kid: k.KeyID + identity.Ed25519Suffix, Alg: "EdDSA",
 			Crv: "Ed25519", X: base64.RawURLEncoding.EncodeToString(k.PublicEd25519),
 		})
 	}

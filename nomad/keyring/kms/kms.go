@@ -42,7 +42,7 @@ func New(provider string, config map[string]string) (*Service, error) {
 	return &Service{provider: provider, config: config, turn: make(chan struct{}, 1)}, nil
 }
 
-// connected returns the wrapper. The libraries take no context to connect: an attempt that lasts longer than ctx goes on.
+// connected returns the wrapper. The libraries take no context to connect: an attempt that lasts longer than ctx keeps running.
 func (s *Service) connected(ctx context.Context) (wrapping.Wrapper, error) {
 	select {
 	case s.turn <- struct{}{}:

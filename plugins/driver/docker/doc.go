@@ -18,5 +18,5 @@
 // # Leases of volumes
 //
 // Containers have no supervising process: while the agent is dead, nothing ends them at the end of a lease. The driver is
-// no driver.LeaseKeeper, and docs/volumes.md says what follows from that.
+// no driver.LeaseKeeper, and docs/volumes.md describes what follows from that.
 package docker

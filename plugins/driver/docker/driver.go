@@ -40,7 +40,7 @@ const (
 // Config is the part of the agent's configuration about the driver.
 type Config struct {
 	Plugin config.Plugin
-	// StateDir keeps a small file per task, and tells the agents of a host apart. It must survive a restart of the agent.
+	// StateDir keeps a small file per task, and distinguishes the agents of a host. It must survive a restart of the agent.
 	StateDir string
 }
 

@@ -184,7 +184,7 @@ func (d *Driver) startContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// clean removes the containers of a start that failed, also when the start was given up.
+// clean removes the containers of a start that failed, also when the start was abandoned.
 func (d *Driver) clean(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanMax)
 	defer cancel()

@@ -85,7 +85,7 @@ func (d *Driver) look(ctx context.Context, id string) (*container.InspectRespons
 	return &reply.Container, nil
 }
 
-// watch waits for the end of the container, and copies its output. It goes on when the engine was away.
+// watch waits for the end of the container, and copies its output. It continues when the engine is back.
 func (d *Driver) watch(ctx context.Context, t *task) {
 	exited, drained := make(chan struct{}), make(chan struct{})
 	copying, stop := context.WithCancel(ctx)

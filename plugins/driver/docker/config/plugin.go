@@ -14,7 +14,7 @@ import (
 // Name is the name of the driver in job files.
 const Name = "docker"
 
-// capabilities are what containers have without cap_add, and what cap_add may ask for unless allow_caps says otherwise.
+// capabilities are what containers have without cap_add, and what cap_add may ask for unless allow_caps lists others.
 var capabilities = []string{
 	"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw", "setfcap",
 	"setgid", "setpcap", "setuid", "sys_chroot",

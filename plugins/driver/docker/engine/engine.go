@@ -40,7 +40,7 @@ func SocketMissing(err error) bool {
 	return errors.Is(err, syscall.ENOENT)
 }
 
-// Error gives an error of the engine its class, and says what was done. What may go away is fault.Unavailable.
+// Error gives an error of the engine its class, and names the call that failed. What may go away is fault.Unavailable.
 func Error(what string, err error) error {
 	if err == nil {
 		return nil

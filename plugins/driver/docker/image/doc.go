@@ -6,8 +6,8 @@
 //	    │                                        └───────────────────────────────────┤
 //	    └──────────────────────────────────────────────────────── after the delay ───┘
 //
-// Tasks that want the same image with the same account at the same time share one pull, which goes on until the last of
-// them has left. A task that wants an image while it is removed waits, and gets it anew. Which image a task uses is not
+// Tasks that want the same image with the same account at the same time share one pull, which continues until the last of
+// them has left. A task that wants an image while it is removed waits, and pulls it again. Which image a task uses is not
 // stored: after a restart of the agent the driver calls Use for each container that it takes up. Images that are not used
 // then are kept.
 package image

@@ -183,7 +183,7 @@ func readMessages(what string, from io.Reader, each func(message)) error {
 	}
 }
 
-// note takes up a message, and reports whether the pull has gone on.
+// note takes up a message, and reports whether the pull has made progress.
 func (p *pull) note(m message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,7 +55,7 @@ type Follower struct {
 	failed   bool
 }
 
-// cursor says up to where the log files are written.
+// cursor records up to where the log files are written.
 type cursor struct {
 	// Since is the time of the last piece, in nanoseconds since 1970; Same counts the pieces of that time.
 	Since int64
