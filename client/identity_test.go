@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -136,7 +135,9 @@ func TestNodeWhoseDiskFailsDoesNotUseItsFirstIdentity(t *testing.T) {
 	s.issue = jwt
 	b.start(t)
 	b.until(t, "the identity is issued", func() bool { return s.issue == "" && s.registers > 0 })
-	time.Sleep(300 * time.Millisecond) // longer than the time between heartbeats
+	var first uint64
+	b.until(t, "a heartbeat", func() bool { first = s.beat.Number; return first > 0 })
+	b.until(t, "two more heartbeats", func() bool { return s.beat.Number >= first+2 })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.beat.NodeSecret == jwt {
