@@ -23,7 +23,10 @@ const (
 // ACLToken is a secret that authenticates a user, with what it permits.
 type ACLToken struct {
 	AccessorID string `msg:",omitempty"`
-	SecretID   string `msg:",omitempty" secret:"true"`
+	// SecretID is encrypted in the state, where SecretHash finds the token.
+	SecretID string `msg:",omitempty" secret:"true"`
+	// SecretHash is the SHA-256 of the secret, in hex; it is empty in requests and responses.
+	SecretHash string `json:"-" msg:",omitempty" secret:"true"`
 	Name       string `msg:",omitempty"`
 	// Type is [ACLClientToken] or [ACLManagementToken].
 	Type     string              `msg:",omitempty"`

@@ -16,7 +16,7 @@ type VariableMeta struct {
 
 // VariableLock is a lock on a variable. Its holder renews it within the TTL.
 type VariableLock struct {
-	// ID is the secret of the holder; lists do not show it.
+	// ID is the secret of the holder; lists do not show it. The state has its SHA-256 in hex.
 	ID string `json:",omitempty" msg:",omitempty" secret:"true"`
 	// TTL and LockDelay are durations such as "15s". After an expired lock the variable cannot be locked for the delay.
 	TTL       string `msg:",omitempty"`

@@ -615,8 +615,8 @@ func (z ACLRolePolicyLink) Msgsize() (s int) {
 func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(13)
-	var zb0001Mask uint16 /* 13 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.AccessorID == "" {
 		zb0001Len--
@@ -626,49 +626,53 @@ func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Name == "" {
+	if z.SecretHash == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Type == "" {
+	if z.Name == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Policies == nil {
+	if z.Type == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Roles == nil {
+	if z.Policies == nil {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Global == false {
+	if z.Roles == nil {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Hash == nil {
+	if z.Global == false {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.CreateTime == (time.Time{}) {
+	if z.Hash == nil {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.ExpirationTime == nil {
+	if z.CreateTime == (time.Time{}) {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.ExpirationTTL == 0 {
+	if z.ExpirationTime == nil {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.CreateIndex == 0 {
+	if z.ExpirationTTL == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -686,16 +690,21 @@ func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.SecretID)
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "SecretHash"
+			o = append(o, 0xaa, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x48, 0x61, 0x73, 0x68)
+			o = msgp.AppendString(o, z.SecretHash)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Name"
 			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
 			o = msgp.AppendString(o, z.Name)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Type"
 			o = append(o, 0xa4, 0x54, 0x79, 0x70, 0x65)
 			o = msgp.AppendString(o, z.Type)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Policies"
 			o = append(o, 0xa8, 0x50, 0x6f, 0x6c, 0x69, 0x63, 0x69, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Policies)))
@@ -703,7 +712,7 @@ func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.Policies[za0001])
 			}
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Roles"
 			o = append(o, 0xa5, 0x52, 0x6f, 0x6c, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Roles)))
@@ -742,22 +751,22 @@ func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Global"
 			o = append(o, 0xa6, 0x47, 0x6c, 0x6f, 0x62, 0x61, 0x6c)
 			o = msgp.AppendBool(o, z.Global)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Hash"
 			o = append(o, 0xa4, 0x48, 0x61, 0x73, 0x68)
 			o = msgp.AppendBytes(o, z.Hash)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "CreateTime"
 			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendTime(o, z.CreateTime)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "ExpirationTime"
 			o = append(o, 0xae, 0x45, 0x78, 0x70, 0x69, 0x72, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x54, 0x69, 0x6d, 0x65)
 			if z.ExpirationTime == nil {
@@ -766,17 +775,17 @@ func (z *ACLToken) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendTime(o, *z.ExpirationTime)
 			}
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "ExpirationTTL"
 			o = append(o, 0xad, 0x45, 0x78, 0x70, 0x69, 0x72, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x54, 0x54, 0x4c)
 			o = msgp.AppendDuration(o, z.ExpirationTTL)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -817,6 +826,12 @@ func (z *ACLToken) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.SecretID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "SecretID")
+				return
+			}
+		case "SecretHash":
+			z.SecretHash, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SecretHash")
 				return
 			}
 		case "Name":
@@ -1004,7 +1019,7 @@ func (z *ACLToken) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ACLToken) Msgsize() (s int) {
-	s = 1 + 11 + msgp.StringPrefixSize + len(z.AccessorID) + 9 + msgp.StringPrefixSize + len(z.SecretID) + 5 + msgp.StringPrefixSize + len(z.Name) + 5 + msgp.StringPrefixSize + len(z.Type) + 9 + msgp.ArrayHeaderSize
+	s = 1 + 11 + msgp.StringPrefixSize + len(z.AccessorID) + 9 + msgp.StringPrefixSize + len(z.SecretID) + 11 + msgp.StringPrefixSize + len(z.SecretHash) + 5 + msgp.StringPrefixSize + len(z.Name) + 5 + msgp.StringPrefixSize + len(z.Type) + 9 + msgp.ArrayHeaderSize
 	for za0001 := range z.Policies {
 		s += msgp.StringPrefixSize + len(z.Policies[za0001])
 	}

@@ -67,7 +67,7 @@ func known(records map[string]*store.AllocRecord) map[string]volumes.Known {
 func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.AllocRecord) error {
 	e := &entry{}
 	made, err := allocs.New(allocs.Config{
-		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: c.mounts(a),
+		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: c.mounts(a), Checks: c.checks,
 		Tasks: func(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (allocs.Tasks, error) {
 			g, err := c.group(a, dir, old, changed)
 			if err != nil {

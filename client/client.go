@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/stats"
@@ -43,6 +44,7 @@ type Client struct {
 	watch   *fingerprint.Drivers
 	volumes *volumes.Service
 	stats   *stats.Host
+	checks  *checks.Prober
 	hostEnv map[string]string
 
 	node    *record
@@ -126,6 +128,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
+	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: c.address, Jitter: jitter})
 	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -259,6 +259,9 @@ func TestWhatUsersAskOfANode(t *testing.T) {
 	if s, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"}); err != nil || s.Stats.Tasks["t"] == nil {
 		t.Errorf("stats: %+v %v", s, err)
 	}
+	if s, err := call(t, b.servers, wire.ClientAllocChecks, &api.AllocRequest{AllocID: "a1"}); err != nil || len(s.Checks) != 0 {
+		t.Errorf("checks: %+v %v", s, err)
+	}
 	if s, err := call(t, b.servers, wire.ClientNodeStats, &api.NodeRequest{}); err != nil || s.Stats.Memory.Total == 0 {
 		t.Errorf("node stats: %+v %v", s, err)
 	}

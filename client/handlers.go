@@ -15,6 +15,7 @@ import (
 func (c *Client) Handlers() []wire.Handler {
 	return append(c.volumes.Handlers(),
 		wire.ClientAllocRestart.Handle(c.restartAlloc), wire.ClientAllocSignal.Handle(c.signalAlloc), wire.ClientAllocStats.Handle(c.allocStats),
+		wire.ClientAllocChecks.Handle(c.allocChecks),
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
 		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc),
 		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeGC.Handle(c.collectNode),
@@ -56,6 +57,14 @@ func (c *Client) allocStats(ctx context.Context, r *api.AllocRequest) (*api.Allo
 		return nil, err
 	}
 	return &api.AllocStatsResponse{Stats: e.group.Stats(ctx)}, nil
+}
+
+func (c *Client) allocChecks(_ context.Context, r *api.AllocRequest) (*api.AllocChecksResponse, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	return &api.AllocChecksResponse{Checks: e.alloc.Checks()}, nil
 }
 
 func (c *Client) allocLogs(ctx context.Context, r *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {

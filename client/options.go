@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 

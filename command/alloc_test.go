@@ -31,6 +31,22 @@ func TestAllocLogs(t *testing.T) {
 	run(t, newAgent(t, answers(two)), "", "alloc", "logs", "a11", "zz").want(t, 1, `"zz"`)
 }
 
+func TestAllocChecks(t *testing.T) {
+	alloc := &api.Allocation{ID: "a1111111", Namespace: "default", ClientStatus: "running", TaskGroup: "g", Job: &api.Job{TaskGroups: []*api.TaskGroup{{
+		Name: "g", Tasks: []*api.Task{{Name: "t"}}, Services: []*api.Service{{Name: "web", Checks: []api.ServiceCheck{{Name: "up"}}}},
+	}}}}
+	a := newAgent(t, map[string]any{
+		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": alloc,
+		"GET /v1/client/allocation/a1111111/checks": map[string]*api.AllocCheckStatus{
+			"1": {ID: "1", Service: "web", Check: "up", Mode: "healthiness", Status: "failure", StatusCode: 503, Output: "the status of the response is 503"},
+		},
+		"GET /v1/client/allocation/a1111111/stats": &refusal{503, "node is not connected"},
+	})
+	for _, verb := range []string{"checks", "status"} {
+		run(t, a, "", "alloc", verb, "a1").want(t, 0, "web", "up", "healthiness", "failure", "503")
+	}
+}
+
 func TestAllocStatus(t *testing.T) {
 	alloc := &api.Allocation{
 		ID: "a1111111", Namespace: "default", Name: "web.g[2]", NodeID: "n1111111", ClientStatus: "running", TaskGroup: "g",

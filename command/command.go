@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
 	"github.com/open-nomad/open-nomad/command/server"
+	"github.com/open-nomad/open-nomad/command/service"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/status"
 	"github.com/open-nomad/open-nomad/command/system"
@@ -92,7 +93,7 @@ func versions() string { return fmt.Sprintf("Nomad v%s\nopen-nomad v%s\n", api.C
 func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
-		system.Group(), namespace.Group(), quota.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
+		system.Group(), namespace.Group(), quota.Group(), service.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
 		status.Any("status"), status.AgentInfo("agent-info"), version(),
 	}
 }

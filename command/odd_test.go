@@ -58,6 +58,7 @@ job start -detach x
 job tag apply -name a x
 alloc status x
 alloc status -verbose -stats x
+alloc checks x
 alloc logs x
 alloc logs x t
 alloc logs -n 3 x t
@@ -126,6 +127,10 @@ acl binding-rule delete x
 login -login-token x
 login -oidc-callback-addr 127.0.0.1:0
 quota list
+service list
+service info x
+service info -verbose x
+service delete x y
 quota status x
 quota inspect x
 quota apply $QUOTA

@@ -36,13 +36,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/quotas"
 	"github.com/open-nomad/open-nomad/nomad/regions"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
+	"github.com/open-nomad/open-nomad/nomad/services"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/variables"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // Server is one server.
@@ -68,7 +69,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, variables.Commands, nextCommands,
+		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, variables.Commands, services.Commands, nextCommands,
 	)
 }
 
@@ -210,10 +211,10 @@ func (s *Server) services() {
 		Limits: s.conf.Keyring, Providers: s.conf.KeyProviders, NoFiles: s.conf.NoKeyFiles,
 	})
 	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
-	volumeSecrets := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})
-	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Secrets: volumeSecrets, Limits: s.conf.Volumes})
+	sealed := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})
+	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Secrets: sealed, Limits: s.conf.Volumes})
 	volumeService := volumes.New(volumes.Config{
-		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Secrets: volumeSecrets, Drivers: volumeReconciler, Outcomes: volumeReconciler,
+		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Secrets: sealed, Drivers: volumeReconciler, Outcomes: volumeReconciler,
 		Patience: s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
 	})
 	gcService := gc.New(gc.Config{
@@ -240,13 +241,13 @@ func (s *Server) services() {
 	})
 	deploymentService := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
 	global := &regions.Regions{
-		Log: log.Named("regions"), State: s.state, Raft: s.raft, Servers: s.rpc, Region: s.conf.Region, ReplicationToken: s.conf.ReplicationToken,
+		Log: log.Named("regions"), State: s.state, Raft: s.raft, Secrets: sealed, Servers: s.rpc, Region: s.conf.Region, ReplicationToken: s.conf.ReplicationToken,
 	}
 	if s.conf.AccessControl {
 		global.Authoritative = s.conf.AuthoritativeRegion
 	}
 	aclService := acl.New(acl.Config{
-		Log: log.Named("acl"), State: s.state, Raft: s.raft, Enabled: s.conf.AccessControl, Dir: s.conf.Dir, Limits: s.conf.Tokens,
+		Log: log.Named("acl"), State: s.state, Raft: s.raft, Secrets: sealed, Enabled: s.conf.AccessControl, Dir: s.conf.Dir, Limits: s.conf.Tokens,
 		Copies: global.Elsewhere(),
 	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
@@ -254,9 +255,10 @@ func (s *Server) services() {
 		variableService, s.identity,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
+		services.New(services.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
 		login.New(login.Config{
-			Log: log.Named("login"), State: s.state, Raft: s.raft, Providers: provider.New(s.clusterKey), Enabled: s.conf.AccessControl,
+			Log: log.Named("login"), State: s.state, Raft: s.raft, Secrets: sealed, Providers: provider.New(s.clusterKey), Enabled: s.conf.AccessControl,
 			MinTTL: s.conf.Tokens.MinTTL, MaxTTL: s.conf.Tokens.MaxTTL,
 		}),
 		operatorService, gate,

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/mask"
 )
 
-var secretPaths = regexp.MustCompile(`Secrets\[\]$|SecretID$|PublishContext|MountFlags|ClientSecret$|PemKey$|Wrapped$|Data$|Lock\.ID$|Items|AuthToken$|\.JWT$`)
+var secretPaths = regexp.MustCompile(`Secrets\[\]$|SecretID$|SecretHash$|PublishContext|MountFlags|ClientSecret$|PemKey$|Wrapped$|Data$|Lock\.ID$|Items|AuthToken$|\.JWT$`)
 
 func checkRedacted[T any](t *testing.T) {
 	full := apitest.Full(new(T))

@@ -46,6 +46,12 @@ func (c *Client) AllocStats(ctx context.Context, id string) (*api.AllocResourceU
 	return out, err
 }
 
+// AllocChecks returns the last results of the checks of an allocation by their id.
+func (c *Client) AllocChecks(ctx context.Context, id string) (map[string]*api.AllocCheckStatus, error) {
+	out, _, err := get[map[string]*api.AllocCheckStatus](ctx, c, Query{}, "client", "allocation", id, "checks")
+	return out, err
+}
+
 // LogOptions select a part of a log.
 type LogOptions struct {
 	Task string

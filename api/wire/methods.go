@@ -315,6 +315,8 @@ var (
 	ClientAllocSignal = Method[api.AllocSignalRequest, api.Empty]{"ClientAlloc.Signal", OnNode, ByUser, lifecycle}
 	// ClientAllocStats returns the resource usage of an allocation.
 	ClientAllocStats = Method[api.AllocRequest, api.AllocStatsResponse]{"ClientAlloc.Stats", OnNode, ByUser, readJobOfRow}
+	// ClientAllocChecks returns the results of the checks of an allocation.
+	ClientAllocChecks = Method[api.AllocRequest, api.AllocChecksResponse]{"ClientAlloc.Checks", OnNode, ByUser, readJobOfRow}
 	// ClientAllocLogs reads a piece of a log.
 	ClientAllocLogs = Method[api.AllocLogsRequest, api.AllocLogsResponse]{"ClientAlloc.Logs", OnNode, ByUser, ofRow("read-logs", "read-fs")}
 	// ClientAllocFileList lists a folder of an allocation.

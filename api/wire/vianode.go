@@ -61,6 +61,7 @@ func init() {
 	userMethod(ClientAllocRestart)
 	userMethod(ClientAllocSignal)
 	userMethod(ClientAllocStats)
+	userMethod(ClientAllocChecks)
 	userMethod(ClientAllocLogs)
 	userMethod(ClientAllocFileList)
 	userMethod(ClientAllocFileStat)

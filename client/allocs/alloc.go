@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
@@ -34,6 +35,8 @@ type Tasks interface {
 	Abandon(ctx context.Context, err error)
 	Update(a *api.Allocation)
 	States() map[string]*api.TaskState
+	// RestartFailed restarts a running task as after a failure.
+	RestartFailed(task, reason string)
 	// Tell records an event of the named tasks.
 	Tell(names []string, kind, text string)
 }
@@ -52,6 +55,8 @@ type Config struct {
 	Volumes Volumes
 	// Tasks makes the tasks; changed is called after every change of a task and does not block.
 	Tasks func(a *api.Allocation, dir dirs.Alloc, restored map[string]*store.TaskRecord, changed func()) (Tasks, error)
+	// Checks runs the checks of services; nil when there are none.
+	Checks *checks.Prober
 	// Ended returns a channel that is closed once the tasks of another allocation of this node have ended;
 	// nil when there is no such allocation.
 	Ended func(allocID string) <-chan struct{}
@@ -69,6 +74,8 @@ type Alloc struct {
 	// building makes its directories.
 	building *building
 	tasks    Tasks
+	// checks is nil when no checks are run.
+	checks *checks.Set
 	// marks are what the journal said when an earlier agent process had the allocation.
 	marks map[string]string
 	clock *clock
@@ -102,6 +109,9 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 	if out.tasks, err = c.Tasks(a, dir, old, out.changed); err != nil {
 		out.broken, out.tasks = err, none{}
 	}
+	if c.Checks != nil {
+		out.checks = c.Checks.Set(a, out.tasks, out.beat)
+	}
 	if a.ServerTerminal() {
 		out.Stop()
 	}
@@ -117,6 +127,14 @@ func (a *Alloc) Dir() dirs.Alloc { return a.dir }
 
 // Tasks returns its tasks, for what users ask of them.
 func (a *Alloc) Tasks() Tasks { return a.tasks }
+
+// Checks returns the last results of the checks of its services by their id.
+func (a *Alloc) Checks() map[string]*api.AllocCheckStatus {
+	if a.checks == nil {
+		return nil
+	}
+	return a.checks.Results()
+}
 
 // Present returns the allocation as the servers sent it last. It is read-only.
 func (a *Alloc) Present() *api.Allocation {
@@ -144,6 +162,9 @@ func (a *Alloc) Update(next *api.Allocation) {
 		a.conf.Log.Error("store allocation", "alloc_id", a.id, "error", err)
 	}
 	a.tasks.Update(next)
+	if a.checks != nil {
+		a.checks.Update(next)
+	}
 	a.beat()
 	if next.ServerTerminal() {
 		a.Stop()
@@ -169,6 +190,7 @@ func (a *Alloc) Run(ctx context.Context) error {
 	defer end()
 	beside.Go(func() { a.attendHealth(attended) })
 	beside.Go(func() { a.attendRuntime(attended) })
+	beside.Go(func() { a.probe(attended) })
 	if err := a.markVolumes(); err != nil {
 		return err
 	}
@@ -182,6 +204,25 @@ func (a *Alloc) Run(ctx context.Context) error {
 	close(a.down)
 	a.conf.Log.Debug("allocation is down", "alloc_id", a.id)
 	return nil
+}
+
+// probe runs the checks until the allocation is stopped or ctx ends.
+func (a *Alloc) probe(ctx context.Context) {
+	if a.checks == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-a.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	a.checks.Run(ctx)
 }
 
 // markVolumes makes sure that the volumes are taken down even if the allocation is stopped before their
@@ -280,6 +321,9 @@ func (a *Alloc) isBroken() error {
 // changed follows a change of a task.
 func (a *Alloc) changed() {
 	a.noteEnd()
+	if a.checks != nil {
+		a.checks.TasksChanged()
+	}
 	a.beat()
 	a.conf.Changed(a.id)
 }
@@ -318,5 +362,6 @@ func (none) Run(context.Context, map[string]driver.Mount) error { return errors.
 func (none) Stop()                                              {}
 func (none) Abandon(context.Context, error)                     {}
 func (none) Update(*api.Allocation)                             {}
+func (none) RestartFailed(string, string)                       {}
 func (none) Tell([]string, string, string)                      {}
 func (none) States() map[string]*api.TaskState                  { return nil }

@@ -113,8 +113,9 @@ func (w *work) Abandon(_ context.Context, err error) {
 	w.say("abandon")
 	w.become(api.TaskStateDead, err != nil)
 }
-func (w *work) Update(*api.Allocation)          {}
-func (w *work) Tell(_ []string, kind, _ string) { w.say("event " + kind) }
+func (w *work) RestartFailed(task, reason string) { w.say("restart " + task + ": " + reason) }
+func (w *work) Update(*api.Allocation)            {}
+func (w *work) Tell(_ []string, kind, _ string)   { w.say("event " + kind) }
 func (w *work) States() map[string]*api.TaskState {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,7 @@
 // allocation again from its record and runs the steps again, which adopt what they find.
 //
 // While a deployment or a drain waits for the health of the allocation, the health is derived from the states of its
-// tasks (health.go), decided once, stored and reported.
+// tasks and the checks of its services (health.go), decided once, stored and reported.
 //
 // Who writes what: the servers' half of the allocation by [Alloc.Update], its health by attendHealth, the scope of the steps by the
 // step that each field names, everything else by Run.

@@ -10,10 +10,18 @@ import (
 // healthByUser is the health_check that leaves the decision to a user.
 const healthByUser = "manual"
 
+// healthByTasks is the health_check that leaves checks out.
+const healthByTasks = "task_states"
+
 // rules is how the health of an allocation is found.
 type rules struct {
 	// least is how long the tasks must have run, deadline how long that may take from the start.
 	least, deadline time.Duration
+	// checks is set when the checks of services count.
+	checks bool
+	// failing is set while a check that counts does not pass; passing is since when all have.
+	failing bool
+	passing moment
 }
 
 // healthRules returns the rules of an allocation whose health a deployment or a drain waits for. It returns false when
@@ -31,7 +39,8 @@ func healthRules(a *api.Allocation) (rules, bool) {
 		if a.Job.Type != api.JobTypeService || a.PreviousAllocation == "" || g.Migrate == nil {
 			return rules{}, false
 		}
-		return rules{g.Migrate.MinHealthyTime, g.Migrate.HealthyDeadline}, true
+		m := g.Migrate
+		return rules{least: m.MinHealthyTime, deadline: m.HealthyDeadline, checks: m.HealthCheck != healthByTasks}, true
 	}
 	u := g.Update
 	if u == nil {
@@ -40,7 +49,7 @@ func healthRules(a *api.Allocation) (rules, bool) {
 	if u == nil || u.HealthCheck == healthByUser {
 		return rules{}, false
 	}
-	return rules{u.MinHealthyTime, u.HealthyDeadline}, true
+	return rules{least: u.MinHealthyTime, deadline: u.HealthyDeadline, checks: u.HealthCheck != healthByTasks}, true
 }
 
 // opinion is what is known of the health of an allocation.
@@ -51,11 +60,11 @@ type opinion struct {
 }
 
 // assess derives the health of an allocation: healthy when all that must run ran for long enough and all that must end
-// ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. at converts the times
+// ended well and all checks passed for that long; unhealthy when a task failed, or ended though it must run, or the deadline passed. at converts the times
 // in the tasks' records, so that a restarted agent continues the count of the previous one.
 func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now moment, at func(time.Time) moment) opinion {
-	since := began
-	ready := true
+	since := max(began, r.passing)
+	ready := !r.failing
 	for _, t := range g.Tasks {
 		if t.Lifecycle != nil && t.Lifecycle.Hook == api.TaskLifecycleHookPoststop {
 			continue
@@ -108,6 +117,7 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 		if !watched || a.Leaving() {
 			continue
 		}
+		a.ask(&r, now)
 		o := assess(p.Group(), a.tasks.States(), r, start, now, a.clock.at)
 		if o.decided {
 			a.decide(of, o.healthy, time.Now())
@@ -115,6 +125,15 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 			timer.Reset(time.Duration(o.again - now))
 		}
 	}
+}
+
+// ask adds what the checks report to the rules.
+func (a *Alloc) ask(r *rules, now moment) {
+	if a.checks == nil || !r.checks {
+		return
+	}
+	all, span := a.checks.Passing()
+	r.failing, r.passing = !all, max(0, now-moment(span))
 }
 
 // Leaving reports whether the allocation is being stopped: then the states of its tasks do not count for its health.

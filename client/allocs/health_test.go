@@ -2,6 +2,7 @@ package allocs_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/allocs"
+	"github.com/open-nomad/open-nomad/client/checks"
 )
 
 // deployed makes the allocation of the bench part of a deployment.
@@ -202,4 +204,42 @@ func TestANewDeploymentAsksAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestFailingChecksMakeAnAllocationUnhealthy(t *testing.T) {
+	for mode, want := range map[string]string{"checks": "unhealthy", "": "unhealthy", "task_states": "healthy"} {
+		t.Run("health_check "+mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := quick
+				u.HealthCheck = mode
+				b := setup(t).deployed(u)
+				b.alloc.Job.TaskGroups[0].Services = []*api.Service{{
+					Name: "web", Provider: "nomad", PortLabel: "missing",
+					Checks: []api.ServiceCheck{{Name: "c", Type: "tcp", Interval: time.Second, Timeout: time.Second, CheckRestart: &api.CheckRestart{Limit: 3, Grace: 5 * time.Second}}},
+				}}
+				b.conf.Checks = checks.New(checks.Config{
+					Replace: func(*api.Allocation, string) func(string) string { return func(s string) string { return s } },
+					Address: func() string { return "" }, Jitter: func(d time.Duration) time.Duration { return d / 2 },
+				})
+				a := b.make(t)
+				wait := start(t.Context(), a)
+				time.Sleep(20 * time.Second)
+				health(t, a, map[string]string{"unhealthy": "", "healthy": "healthy"}[want])
+				time.Sleep(time.Minute)
+				health(t, a, want)
+				for _, c := range a.Checks() {
+					if c.Status != api.CheckFailure {
+						t.Errorf("%+v", c)
+					}
+				}
+				if !slices.Contains(b.all(), `restart t: healthcheck: check "c" unhealthy`) {
+					t.Errorf("the task is not restarted: %q", b.all())
+				}
+				a.Stop()
+				if err := wait(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }

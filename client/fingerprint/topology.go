@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/internal/cpulist"
 )
 
 // readTopology reads the cores of the host from sysfs, which is at root; mhz is the speed of cores that do not report
@@ -73,7 +73,7 @@ func coresIn(file string) ([]uint16, error) {
 	if err != nil {
 		return nil, err
 	}
-	return driver.ParseCores(strings.TrimSpace(string(b)))
+	return cpulist.Parse(strings.TrimSpace(string(b)))
 }
 
 func numberIn(file string) int {
@@ -108,11 +108,11 @@ func speed(c *api.NodeCore) int {
 
 // setProcessors fills in the topology and what of it tasks may have.
 func setProcessors(c *Config, n *api.Node, t *api.NodeTopology) error {
-	reserved, err := driver.ParseCores(c.ReservedCores)
+	reserved, err := cpulist.Parse(c.ReservedCores)
 	if err != nil {
 		return fmt.Errorf("reserved cores: %w", err)
 	}
-	allowed, err := driver.ParseCores(c.ReservableCores)
+	allowed, err := cpulist.Parse(c.ReservableCores)
 	if err != nil {
 		return fmt.Errorf("reservable cores: %w", err)
 	}

@@ -174,3 +174,12 @@ func addUsage(cpu *api.CpuStats, mem *api.MemoryStats, r *api.ResourceUsage) {
 		mem.Measured = m.Measured
 	}
 }
+
+// RestartFailed restarts a running task as after a failure: its restart policy decides what follows.
+func (g *Group) RestartFailed(name, reason string) {
+	for _, t := range g.tasks {
+		if t.name == name && t.active() {
+			t.askOnce(restartRequest{reason: reason, counted: true})
+		}
+	}
+}

@@ -37,6 +37,25 @@ type credentials struct {
 	Secrets map[string]string
 }
 
+// signedIdentities gets the signed identities of a new attempt, writes those that are files, and renews them while it runs.
+type signedIdentities struct{ *task }
+
+func (signedIdentities) name() string { return "identities" }
+
+func (s signedIdentities) up(ctx context.Context, a *attempt) (err error) {
+	if a.cred, err = s.credentials(ctx, a.spec, s.g.conf.Dirs.Task(s.task.name)); err != nil {
+		return err
+	}
+	s.makeEnv(a)
+	return nil
+}
+
+func (s signedIdentities) attend(ctx context.Context, a *attempt) {
+	if r := s.renewals(a.spec); !r.Empty() {
+		s.renewIdentities(ctx, a.driver, a.id, r)
+	}
+}
+
 // credentials gets the credentials of a new attempt and writes those that are files. It waits for the servers until ctx
 // ends.
 func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*credentials, error) {

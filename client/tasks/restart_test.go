@@ -1,7 +1,9 @@
 package tasks_test
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -70,4 +72,24 @@ func TestRestartWindowEndsWhenTheClockIsSetBack(t *testing.T) {
 			t.Errorf("mode %s: one failure a day gives %+v", mode, d)
 		}
 	}
+}
+
+func TestRestartOfAnUnhealthyTaskCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t"})
+		wait := b.run(t.Context())
+		for range 2 { // the policy of the bench allows one restart
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			b.RestartFailed("none", "x")
+			b.RestartFailed("t", `healthcheck: check "c" unhealthy`)
+		}
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		s := b.States()["t"]
+		if !s.Failed || s.Restarts != 1 || !slices.Contains(events(s), "Restart Signaled") {
+			t.Errorf("state %+v, events %v", s, events(s))
+		}
+	})
 }

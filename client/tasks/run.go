@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -138,7 +137,6 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 // attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what follows
 // is recorded. It reports left when the agent ends and the attempt keeps running.
 func (t *task) attempt(ctx context.Context) (next nextAttempt, left bool) {
-	defer func() { t.closeSocket(left) }()
 	spec := t.present()
 	d, err := t.g.conf.Driver(spec.Driver)
 	if err != nil {
@@ -148,29 +146,24 @@ func (t *task) attempt(ctx context.Context) (next nextAttempt, left bool) {
 	if err != nil {
 		return t.concludeUnstarted(outcome{err: err}, setupFailure(err)), false
 	}
-	id, o := t.begin(ctx, spec, d, p)
-	if o != nil {
+	a := &attempt{spec: spec, driver: d, plugin: p, steps: t.steps()}
+	defer func() { a.down(left) }()
+	if o := t.begin(ctx, a); o != nil {
 		if o.left {
 			return nextAttempt{}, true
 		}
-		if p != nil {
-			p.Cleanup()
-		}
 		return t.concludeUnstarted(*o), false
 	}
-	t.setHandle(d, id)
+	t.setHandle(d, a.id)
 	defer t.setHandle(nil, "")
-	out := t.superviseTask(ctx, spec, d, id, p)
-	if out.left || !t.awaitRemains(ctx, d, id) {
+	out := t.superviseTask(ctx, a)
+	if out.left || !t.awaitRemains(ctx, d, a.id) {
 		return nextAttempt{}, true
 	}
 	// The traces of an attempt are removed when its end is durable, and not before: otherwise it would count as lost,
 	// and run again.
 	if next, err = t.concludeAttempt(finally, out, terminated(out.exit)); err == nil {
-		t.destroyAttempt(ctx, d, id)
-	}
-	if p != nil {
-		p.Cleanup()
+		t.destroyAttempt(ctx, d, a.id)
 	}
 	return next, false
 }
@@ -185,14 +178,4 @@ func (t *task) setHandle(d driver.Driver, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.driver, t.id = d, id
-}
-
-func (t *task) plugin(spec *api.Task, d driver.Driver) (Plugin, error) {
-	if spec.CSIPluginConfig == nil {
-		return nil, nil
-	}
-	if t.g.conf.Plugin == nil {
-		return nil, fault.New(fault.Unimplemented, "task %s: this node does not run csi plugins", t.name)
-	}
-	return t.g.conf.Plugin(t.g.present(), spec, d.Capabilities().Isolation != driver.IsolationNone)
 }

@@ -8,13 +8,29 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/identities"
 	"github.com/open-nomad/open-nomad/client/secrets"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/retry"
+	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 )
 
 // Secrets fetches the values of secret blocks by "<name>.<key>".
 type Secrets interface {
 	Fetch(ctx context.Context, of secrets.Task, blocks []*api.Secret) (map[string]string, error)
+}
+
+// secretValues fetches what the secret blocks of the task name.
+type secretValues struct{ *task }
+
+func (secretValues) name() string { return "secrets" }
+
+func (s secretValues) up(ctx context.Context, a *attempt) error {
+	if len(a.spec.Secrets) == 0 {
+		return nil
+	}
+	if err := s.fetchSecrets(ctx, a.spec, a.env, a.cred); err != nil {
+		return err
+	}
+	s.makeEnv(a)
+	return nil
 }
 
 // fetchSecrets fetches the secrets of a new attempt; env is for references in the blocks. It waits for servers that do not reply until

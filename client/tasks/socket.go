@@ -1,11 +1,27 @@
 package tasks
 
 import (
+	"context"
 	"errors"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 )
+
+// apiSocket serves the API on the socket of the task.
+type apiSocket struct{ *task }
+
+func (apiSocket) name() string { return "api socket" }
+
+func (s apiSocket) up(context.Context, *attempt) error { return s.openSocket() }
+
+func (s apiSocket) resume(context.Context, *attempt) {
+	if err := s.openSocket(); err != nil {
+		s.g.conf.Log.Warn("the task has no API socket", "task", s.task.name, "error", err)
+	}
+}
+
+func (s apiSocket) down(_ *attempt, left bool) { s.closeSocket(left) }
 
 // openSocket makes the API socket of the task and serves it until closeSocket. A task that prevents that has none. The error is
 // that of a disk which accepts no writes now.

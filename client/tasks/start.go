@@ -67,26 +67,24 @@ func Attempt(allocID, task string, number uint64) string {
 
 // begin brings an attempt to life: an old one by its handle, else a new one. An outcome that is not nil
 // ends the attempt.
-func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
+func (t *task) begin(ctx context.Context, a *attempt) *outcome {
 	if !t.seek(ctx) {
-		return "", &outcome{left: true}
+		return &outcome{left: true}
 	}
 	if t.held() {
-		id, err := t.recover(ctx, d, p)
+		err := t.recover(ctx, a)
 		switch {
 		case err == nil:
-			if err := t.openSocket(); err != nil {
-				t.g.conf.Log.Warn("the task has no API socket", "task", t.name, "error", err)
-			}
-			return id, nil
+			a.resume(ctx, t.g.present())
+			return nil
 		case ctx.Err() != nil:
-			return "", &outcome{left: true}
+			return &outcome{left: true}
 		}
 		x := &driver.Exit{Code: -1, Err: "task was lost while the agent was away: " + err.Error()}
 		_ = t.change(lazily, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
-		return "", &outcome{exit: x, stopRequested: t.isStopRequested()}
+		return &outcome{exit: x, stopRequested: t.isStopRequested()}
 	}
-	return t.start(ctx, spec, d, p)
+	return t.start(ctx, a)
 }
 
 func (t *task) isStopRequested() bool {
@@ -99,38 +97,41 @@ func (t *task) isStopRequested() bool {
 }
 
 // recover takes up the attempt of an earlier agent process. It retries while the driver is unavailable.
-func (t *task) recover(ctx context.Context, d driver.Driver, p Plugin) (string, error) {
+func (t *task) recover(ctx context.Context, a *attempt) error {
 	t.mu.Lock()
 	raw := t.rec.Handle
 	t.mu.Unlock()
 	var h driver.Handle
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return "", fmt.Errorf("decode handle: %w", err)
+		return fmt.Errorf("decode handle: %w", err)
 	}
-	if p != nil {
-		if _, _, err := p.Prepare(); err != nil {
+	if a.plugin != nil {
+		if _, _, err := a.plugin.Prepare(); err != nil {
 			t.g.conf.Log.Warn("prepare running plugin", "task", t.name, "error", err)
 		}
 	}
 	for {
-		err := d.Recover(ctx, &h)
+		err := a.driver.Recover(ctx, &h)
 		if err == nil || !errors.Is(err, fault.Unavailable) {
-			return h.TaskID, err
+			a.id = h.TaskID
+			return err
 		}
 		t.g.conf.Log.Warn("take up task again", "task", t.name, "retry_in", retryPause, "error", err)
 		if !pause(ctx, retryPause, nil) {
-			return "", ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
 
 // start starts a new attempt. A start that takes long is cancelled when the task has to end.
-func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
+func (t *task) start(ctx context.Context, a *attempt) *outcome {
 	starting, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
+	d := a.driver
 	number, id := t.upcoming()
+	a.id = id
 	watch.Go(func() { t.watchStart(starting, cancel, d, id) })
 	select {
 	case <-t.restarts: // it is about to start anyway
@@ -139,54 +140,54 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if number == 1 {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
-	job, cred, err := t.build(starting, spec, d, p, id)
+	err := a.up(starting, t.g.present())
 	for notified := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); notified = true {
 		if !notified {
-			t.emit(message(eventSlow, "The disk of the node is waited for: "+cred.hide(err).Error()))
+			t.emit(message(eventSlow, "The disk of the node is waited for: "+a.cred.hide(err).Error()))
 		}
 		if !pause(starting, retryPause, nil) {
-			return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
+			return &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 		}
-		job, cred, err = t.build(starting, spec, d, p, id)
+		err = a.up(starting, t.g.present())
 	}
 	if err == nil {
-		err = subPaths(starting, job)
+		err = subPaths(starting, a.job)
 	}
 	if err != nil && starting.Err() != nil { // it waited
-		return "", &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
+		return &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 	}
-	if err = cred.hide(err); err != nil {
+	if err = a.cred.hide(err); err != nil {
 		t.emit(setupFailure(err))
-		return "", &outcome{err: err}
+		return &outcome{err: err}
 	}
-	h, err := d.Start(starting, job)
-	err = cred.hide(err)
+	h, err := d.Start(starting, a.job)
+	err = a.cred.hide(err)
 	if err == nil {
-		if err = t.mounted(spec); err != nil { // it was unmounted during the start: the task may have the directory below it
+		if err = t.mounted(a.spec); err != nil { // it was unmounted during the start: the task may have the directory below it
 			t.destroyAttempt(ctx, d, id)
 		}
 	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return "", &outcome{left: true}
+		return &outcome{left: true}
 	case t.isStopRequested():
 		if !errors.Is(err, context.Canceled) { // it has not ended with its context
 			t.emit(message(eventStuck, err.Error()))
 		}
-		return "", &outcome{stopRequested: true}
+		return &outcome{stopRequested: true}
 	case errors.Is(err, fault.Conflict) && t.find(ctx) && t.held(): // it has been begun already
-		return t.begin(ctx, spec, d, p)
+		return t.begin(ctx, a)
 	default:
 		t.emit(driverFailure(err))
-		return "", &outcome{err: err}
+		return &outcome{err: err}
 	}
 	if err := t.begun(firmly, d, h, number); err != nil {
 		t.emit(driverFailure(err))
 		t.destroyAttempt(ctx, d, id)
-		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
+		return &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
-	return id, nil
+	return nil
 }
 
 // watchStart cancels a start when the task has to end, and reports, once, what holds up a start that takes long.

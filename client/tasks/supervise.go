@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // superviseTask stays with a running attempt until it has ended, or until ctx ends.
-func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Driver, id string, p Plugin) outcome {
+func (t *task) superviseTask(ctx context.Context, a *attempt) outcome {
+	d, id := a.driver, a.id
 	watching, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -28,21 +28,16 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 		}
 		exits <- x
 	})
-	if p != nil {
-		helpers.Go(func() { p.Supervise(watching, t.emitPluginEvent, t.restartPlugin) })
-	}
-	if r := t.renewals(spec); !r.Empty() {
-		helpers.Go(func() { t.renewIdentities(watching, d, id, r) })
-	}
+	a.attend(watching, &helpers)
 	select {
 	case x := <-exits:
 		return outcome{exit: x}
-	case a := <-t.restarts:
-		t.emit(restartSignal(a.reason))
+	case r := <-t.restarts:
+		t.emit(restartSignal(r.reason))
 		x, ok := t.stop(ctx, d, id, exits)
-		return outcome{exit: x, asked: &a, stopRequested: t.isStopRequested(), left: !ok}
+		return outcome{exit: x, asked: &r, stopRequested: t.isStopRequested(), left: !ok}
 	case <-t.stopRequested:
-		if p != nil {
+		if p := a.plugin; p != nil {
 			p.Quiesce(ctx, t.emitPluginEvent)
 		}
 		x, ok := t.kill(ctx, d, id, exits)
@@ -51,11 +46,6 @@ func (t *task) superviseTask(ctx context.Context, spec *api.Task, d driver.Drive
 		return outcome{left: true}
 	}
 }
-
-func (t *task) emitPluginEvent(kind, text string) { t.emit(message(kind, text)) }
-
-// restartPlugin asks for a restart that counts as a failure; one request at a time is enough.
-func (t *task) restartPlugin(reason string) { t.askOnce(restartRequest{reason: reason, counted: true}) }
 
 // askOnce asks for a restart unless one is asked for already.
 func (t *task) askOnce(a restartRequest) {

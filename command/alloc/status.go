@@ -61,6 +61,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 			s.Warnf("Could not read the resource usage: %s", err)
 		}
 	}
+	showChecks(ctx, s, a)
 	for _, t := range taskNames(a) {
 		showTask(ctx, s, a, t, used)
 	}

@@ -224,13 +224,13 @@ func canonicalizeGroup(j *api.Job, g *api.TaskGroup) {
 	if g.Scaling != nil {
 		setDefault(&g.Scaling.Type, "horizontal")
 	}
-	canonicalizeServices(g.Services)
+	canonicalizeServices(g.Services, j.Name+"-"+g.Name+"-group")
 	for _, t := range g.Tasks {
-		canonicalizeTask(g, t)
+		canonicalizeTask(j, g, t)
 	}
 }
 
-func canonicalizeTask(g *api.TaskGroup, t *api.Task) {
+func canonicalizeTask(j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if t.Resources == nil {
 		t.Resources = &api.Resources{CPU: 100, MemoryMB: 300}
 	}
@@ -258,11 +258,12 @@ func canonicalizeTask(g *api.TaskGroup, t *api.Task) {
 		setDefault(&t.Vault.ChangeSignal, "SIGHUP")
 		setDefault(&t.Vault.Cluster, "default")
 	}
-	canonicalizeServices(t.Services)
+	canonicalizeServices(t.Services, j.Name+"-"+g.Name+"-"+t.Name)
 }
 
-func canonicalizeServices(services []*api.Service) {
+func canonicalizeServices(services []*api.Service, name string) {
 	for _, s := range services {
+		setDefault(&s.Name, name)
 		prefillEmpty(s)
 		if s.Connect != nil && s.Connect.SidecarTask != nil {
 			canonicalizeSidecar(s.Connect.SidecarTask)

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -32,7 +33,8 @@ func open(t *testing.T) *fixture {
 	f := &fixture{t: t, now: time.Now()}
 	log.Now = func() time.Time { return f.now }
 	f.Service = acl.New(acl.Config{
-		State: s, Raft: log, Enabled: true, Dir: t.TempDir(), Now: func() time.Time { return f.now },
+		Secrets: secretstest.NewBox(),
+		State:   s, Raft: log, Enabled: true, Dir: t.TempDir(), Now: func() time.Time { return f.now },
 	})
 	return f
 }
@@ -176,7 +178,7 @@ func TestExchangeRaceIsDecidedInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, false} {
-		if _, err := f.Raft.Propose(t.Context(), &acl.ExchangeOneTimeToken{Secret: out.OneTimeToken.OneTimeSecretID}); (err == nil) != want {
+		if _, err := f.Raft.Propose(t.Context(), &acl.ExchangeOneTimeToken{Secret: state.SecretHash(out.OneTimeToken.OneTimeSecretID)}); (err == nil) != want {
 			t.Errorf("exchange %d: %v", i, err)
 		}
 	}
@@ -188,7 +190,7 @@ func TestBootstrapRaceIsDecidedInTheLog(t *testing.T) {
 	f := open(t)
 	for i, want := range []bool{true, false} {
 		id := strconv.Itoa(i)
-		_, err := f.Raft.Propose(t.Context(), &acl.Bootstrap{Token: &api.ACLToken{AccessorID: id, SecretID: id}})
+		_, err := f.Raft.Propose(t.Context(), &acl.Bootstrap{Token: &api.ACLToken{AccessorID: id, SecretID: id, SecretHash: state.SecretHash(id)}})
 		if (err == nil) != want || (f.State.Read().ACLToken(id) != nil) != want {
 			t.Errorf("bootstrap %d: %v", i, err)
 		}
@@ -472,7 +474,7 @@ func TestExpiredTokensAreDeletedAfterAnHour(t *testing.T) {
 
 func TestNothingIsServedWithoutAccessControl(t *testing.T) {
 	t.Parallel()
-	s := acl.New(acl.Config{State: state.New()})
+	s := acl.New(acl.Config{State: state.New(), Secrets: secretstest.NewBox()})
 	for _, h := range s.Handlers() {
 		_, err := h.Serve(t.Context(), h.New())
 		refused(t, err, fault.Invalid, "ACL support disabled")

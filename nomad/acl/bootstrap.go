@@ -32,7 +32,11 @@ func (s *Service) Bootstrap(ctx context.Context, r *api.ACLBootstrapRequest) (*a
 	if err := bootstrapped(s.State.Read(), reset); err != nil {
 		return nil, err // everyone may ask; no entry of the log is spent on it
 	}
-	out, err := s.proposeToken(ctx, &Bootstrap{Token: t, ResetIndex: reset})
+	sealed, err := s.Secrets.SealToken(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.proposeToken(ctx, &Bootstrap{Token: sealed, ResetIndex: reset})
 	if err == nil && reset > 0 {
 		if err := os.Remove(filepath.Join(s.Dir, resetFile)); err != nil {
 			s.Log.Warn("the file that permits another bootstrap stays; it has no effect any more", "error", err)

@@ -39,6 +39,7 @@ type AddOneTimeToken struct {
 
 // ExchangeOneTimeToken deletes a one-time token and returns the token that it stands for.
 type ExchangeOneTimeToken struct {
+	// Secret is the hash of the secret.
 	Secret string `msg:",omitempty" secret:"true"`
 }
 
@@ -141,7 +142,7 @@ func add(tx *state.Txn, t *api.ACLToken) error {
 		return fault.New(fault.Invalid, "missing token, accessor or secret")
 	case tx.ACLToken(t.AccessorID) != nil:
 		return fault.New(fault.Invalid, "the accessor %s is that of another token", t.AccessorID)
-	case tx.ACLTokenBySecret(t.SecretID) != nil:
+	case tx.ACLTokenByHash(state.TokenHash(t)) != nil:
 		return fault.New(fault.Invalid, "the secret is that of another token")
 	}
 	tx.PutACLToken(t)
@@ -199,8 +200,8 @@ func (c *ExchangeOneTimeToken) Apply(tx *state.Txn) (any, error) {
 }
 
 // exchangeable returns the token of a one-time token, or nil when one of them is missing or expired.
-func exchangeable(tx *state.Txn, secret string, now time.Time) *api.ACLToken {
-	once := tx.OneTimeToken(secret)
+func exchangeable(tx *state.Txn, hash string, now time.Time) *api.ACLToken {
+	once := tx.OneTimeToken(hash)
 	if once == nil || !now.Before(once.ExpiresAt) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/access"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 const (
@@ -25,21 +26,28 @@ func (s *Service) OneTimeToken(ctx context.Context, _ *api.OneTimeTokenRequest) 
 	if s.State.Read().ACLToken(t.AccessorID) == nil {
 		return nil, access.ErrDenied
 	}
-	once := &api.OneTimeToken{OneTimeSecretID: uuid.NewString(), AccessorID: t.AccessorID, ExpiresAt: s.Now().Add(oneTimeTTL).UTC()}
-	res, err := s.Raft.Propose(ctx, &AddOneTimeToken{Token: once})
+	secret := uuid.NewString()
+	res, err := s.Raft.Propose(ctx, &AddOneTimeToken{Token: &api.OneTimeToken{
+		OneTimeSecretID: state.SecretHash(secret), AccessorID: t.AccessorID, ExpiresAt: s.Now().Add(oneTimeTTL).UTC(),
+	}})
 	if err != nil {
 		return nil, err
 	}
-	once, _ = res.Value.(*api.OneTimeToken)
-	return &api.OneTimeTokenResponse{OneTimeToken: once, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+	out := &api.OneTimeTokenResponse{WriteMeta: api.WriteMeta{Index: res.Index}}
+	if stored, ok := res.Value.(*api.OneTimeToken); ok {
+		once := *stored
+		once.OneTimeSecretID, out.OneTimeToken = secret, &once
+	}
+	return out, nil
 }
 
 // Exchange returns the token that a one-time token stands for, once.
 func (s *Service) Exchange(ctx context.Context, r *api.OneTimeTokenExchangeRequest) (*api.ACLTokenWriteResponse, error) {
-	if exchangeable(s.State.Read(), r.OneTimeSecretID, s.Now()) == nil {
+	hash := state.SecretHash(r.OneTimeSecretID)
+	if exchangeable(s.State.Read(), hash, s.Now()) == nil {
 		return nil, access.ErrDenied // everyone may ask; no entry of the log is spent on it
 	}
-	return s.proposeToken(ctx, &ExchangeOneTimeToken{Secret: r.OneTimeSecretID})
+	return s.proposeToken(ctx, &ExchangeOneTimeToken{Secret: hash})
 }
 
 // Run deletes expired tokens from time to time while this server leads.

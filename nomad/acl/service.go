@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Proposer
+	// Secrets encrypts the secrets of tokens for the log and the state.
+	Secrets *secrets.Box
 	// Enabled switches access control on. Without it every method is refused.
 	Enabled bool
 	// Dir is where an operator permits another bootstrap; empty permits none.

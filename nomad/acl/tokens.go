@@ -75,6 +75,9 @@ func (s *Service) token(ctx context.Context, q *api.QueryOptions, accessor strin
 		}
 		return nil
 	})
+	if err == nil && out.Token != nil {
+		out.Token, err = s.Secrets.OpenToken(out.Token)
+	}
 	return out, err
 }
 
@@ -108,6 +111,12 @@ func (s *Service) UpsertToken(ctx context.Context, r *api.ACLTokenUpsertRequest)
 		return nil, err
 	}
 	t.Hash = hashToken(&t)
+	if cmd.Create {
+		var err error
+		if cmd.Token, err = s.Secrets.SealToken(ctx, &t); err != nil {
+			return nil, err
+		}
+	}
 	return s.proposeToken(ctx, cmd)
 }
 
@@ -131,8 +140,11 @@ func (s *Service) proposeToken(ctx context.Context, cmd fsm.Command) (*api.ACLTo
 	if err != nil {
 		return nil, err
 	}
-	t, _ := res.Value.(*api.ACLToken)
-	return &api.ACLTokenWriteResponse{Token: t, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+	out := &api.ACLTokenWriteResponse{WriteMeta: api.WriteMeta{Index: res.Index}}
+	if t, ok := res.Value.(*api.ACLToken); ok && t != nil {
+		out.Token, err = s.Secrets.OpenToken(t)
+	}
+	return out, err
 }
 
 // keep completes an update with what is permanent about the token, or returns why the update cannot be made.
@@ -141,7 +153,7 @@ func keep(t, old *api.ACLToken) error {
 	if t.Global != old.Global {
 		errs = append(errs, fmt.Errorf("cannot toggle global mode of %s", old.AccessorID))
 	}
-	if t.SecretID != "" && t.SecretID != old.SecretID {
+	if t.SecretID != "" && state.SecretHash(t.SecretID) != state.TokenHash(old) {
 		errs = append(errs, errors.New("cannot update the secret"))
 	}
 	if t.ExpirationTTL != 0 && t.ExpirationTTL != old.ExpirationTTL {
@@ -150,7 +162,7 @@ func keep(t, old *api.ACLToken) error {
 	if t.ExpirationTime != nil && (old.ExpirationTime == nil || !t.ExpirationTime.Equal(*old.ExpirationTime)) {
 		errs = append(errs, errors.New("cannot update expiration time"))
 	}
-	t.SecretID, t.CreateTime, t.ExpirationTTL, t.ExpirationTime = old.SecretID, old.CreateTime, old.ExpirationTTL, old.ExpirationTime
+	t.SecretID, t.SecretHash, t.CreateTime, t.ExpirationTTL, t.ExpirationTime = old.SecretID, old.SecretHash, old.CreateTime, old.ExpirationTTL, old.ExpirationTime
 	t.Type = cmp.Or(t.Type, old.Type)
 	return errors.Join(errs...)
 }

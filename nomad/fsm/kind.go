@@ -129,3 +129,8 @@ const (
 	KindVariableRelease
 	KindVariableReencrypt
 )
+
+// Commands on services.
+const (
+	KindServiceDelete Kind = iota + 210
+)

@@ -28,7 +28,7 @@ var openRoutes = []string{
 
 // judgedRoutes show to callers without a token what the anonymous policy permits: nothing.
 var judgedRoutes = []string{
-	"GET /v1/namespaces", "GET /v1/namespace/:id", "GET /v1/acl/token/self", "GET /v1/acl/explain", "GET /v1/vars",
+	"GET /v1/namespaces", "GET /v1/namespace/:id", "GET /v1/acl/token/self", "GET /v1/acl/explain", "GET /v1/vars", "GET /v1/services",
 	"GET /v1/acl/policies", "GET /v1/acl/policy/self", "GET /v1/acl/roles",
 }
 

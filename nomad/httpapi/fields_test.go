@@ -141,6 +141,7 @@ func crowded() *cluster {
 	on(c, wire.NodePoolList, func(*api.QueryOptions) (*api.NodePoolListResponse, error) { return pools, nil })
 	on(c, wire.VolumeList, func(*api.VolumeListRequest) (*api.VolumeListResponse, error) { return volumes, nil })
 	on(c, wire.PluginList, func(*api.PluginListRequest) (*api.PluginListResponse, error) { return plugins, nil })
+	on(c, wire.ClientAllocChecks, func(*api.AllocRequest) (*api.AllocChecksResponse, error) { return &api.AllocChecksResponse{}, nil })
 	on(c, wire.ClientAllocStats, func(*api.AllocRequest) (*api.AllocStatsResponse, error) {
 		return &api.AllocStatsResponse{Stats: &api.AllocResourceUsage{Tasks: map[string]*api.TaskResourceUsage{"va": {}}}}, nil
 	})

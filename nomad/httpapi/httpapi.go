@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/operator"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/quotas"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/search"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/services"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/variables"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/volumes"
 )
@@ -93,7 +94,7 @@ func (c Config) routes() []endpoint.Route {
 		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Gauges: c.Gauges, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
-	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, variables.Routes,
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, services.Routes, variables.Routes,
 		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
 }
 

@@ -72,6 +72,7 @@ func objects() *cluster {
 	on(c, wire.ClientNodeStats, func(*api.NodeRequest) (*api.NodeStatsResponse, error) {
 		return &api.NodeStatsResponse{Stats: &api.HostStats{Timestamp: 5}}, nil
 	})
+	on(c, wire.ClientAllocChecks, func(*api.AllocRequest) (*api.AllocChecksResponse, error) { return &api.AllocChecksResponse{}, nil })
 	on(c, wire.ClientAllocStats, func(*api.AllocRequest) (*api.AllocStatsResponse, error) {
 		return &api.AllocStatsResponse{Stats: &api.AllocResourceUsage{ResourceUsage: &api.ResourceUsage{MemoryStats: &api.MemoryStats{}}}}, nil
 	})
@@ -216,7 +217,7 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 func TestWhatIsNotInThisVersionIsSaid(t *testing.T) {
 	t.Parallel()
 	h := handler(objects())
-	for _, target := range []string{"/v1/job/web/services", "/v1/service/x", "/v1/event/stream", "/v1/allocation/a1/services"} {
+	for _, target := range []string{"/v1/event/stream", "/v1/client/allocation/a1/exec"} {
 		expect(t, send(h, "GET", target, ""), 501, "not in this version")
 	}
 	expect(t, send(h, "GET", "/v1/sentinel/policies", ""), 501, "Nomad Enterprise only endpoint")

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // late is how long after a rotation a server that has not applied it yet may sign with the former key.
@@ -20,7 +20,7 @@ func uses(tx *state.Txn, k *api.RootKey) (used []string) {
 		}
 	}
 	count(variablesOf(tx, k.KeyID), "variables are encrypted with it")
-	count(secrets.Used(tx, k.KeyID), "secrets of volumes are encrypted with it")
+	count(secrets.Used(tx, k.KeyID), "secrets of volumes and tokens are encrypted with it")
 	if k.State == api.RootKeyPrepublished {
 		return used
 	}

@@ -127,7 +127,7 @@ func (c *Issue) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "auth method %q has changed during the login: log in again", c.Method)
 	}
 	t := *c.Token
-	if tx.ACLToken(t.AccessorID) != nil || tx.ACLTokenBySecret(t.SecretID) != nil {
+	if tx.ACLToken(t.AccessorID) != nil || tx.ACLTokenByHash(state.TokenHash(&t)) != nil {
 		return nil, fault.New(fault.Conflict, "the accessor or the secret of the token is in use already: log in again")
 	}
 	tx.PutACLToken(&t)

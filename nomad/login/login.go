@@ -153,7 +153,11 @@ func (s *Service) issue(ctx context.Context, m *api.ACLAuthMethod, all map[strin
 	}
 	t.Name = tokenName(m, mapped)
 	t.Hash = hashToken(t)
-	res, err := s.Raft.Propose(ctx, &Issue{Token: t, Method: m.Name, MethodIndex: m.ModifyIndex})
+	sealed, err := s.Secrets.SealToken(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.Raft.Propose(ctx, &Issue{Token: sealed, Method: m.Name, MethodIndex: m.ModifyIndex})
 	if err != nil {
 		return nil, err
 	}

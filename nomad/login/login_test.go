@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/login/provider"
 	"github.com/open-nomad/open-nomad/nomad/login/providertest"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -41,7 +42,8 @@ func open(t *testing.T) fixture {
 	p := providertest.New()
 	t.Cleanup(p.Close)
 	f := fixture{login.New(login.Config{
-		Log: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
+		Secrets: secretstest.NewBox(),
+		Log:     hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
 	}), t, s, p, log}
 	f.given(func(tx *state.Txn) {
 		tx.PutACLPolicy(&api.ACLPolicy{Name: "dev"})
@@ -136,8 +138,11 @@ func TestLoginsGetWhatTheRulesBind(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored := f.state.Read().ACLToken(token.AccessorID)
-	if d := cmp.Diff(stored, token, cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(stored, token, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(api.ACLToken{}, "SecretID", "SecretHash")); d != "" {
 		t.Errorf("the state has another token: %s", d)
+	}
+	if stored.SecretID == token.SecretID || token.SecretHash != "" {
+		t.Error("the state has the secret in clear")
 	}
 	if d := cmp.Diff(&api.ACLToken{
 		Name: "m-ann", Type: "client", Policies: []string{"dev"}, Roles: []*api.ACLTokenRoleLink{{ID: "r1", Name: "team"}}, ExpirationTTL: time.Hour,

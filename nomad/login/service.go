@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/login/provider"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	State     *state.Store
 	Raft      fsm.Proposer
 	Providers *provider.Providers
+	// Secrets encrypts the secrets of the tokens that logins create.
+	Secrets *secrets.Box
 	// Enabled switches access control on. Without it every method is refused.
 	Enabled bool
 	// MinTTL and MaxTTL limit the lifetime of tokens; 0 means a minute and a day.

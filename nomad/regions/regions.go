@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,6 +25,8 @@ type Regions struct {
 	Servers wire.Caller
 	// ReplicationToken is the secret of a management token of the authoritative region.
 	ReplicationToken string
+	// Secrets encrypts the secrets of tokens that are copied.
+	Secrets *secrets.Box
 }
 
 // Elsewhere reports whether another region writes global objects.

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/regions"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -29,7 +30,7 @@ type fixture struct {
 
 func open(t *testing.T) *fixture {
 	s := state.New()
-	return &fixture{acl.New(acl.Config{State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true}), t}
+	return &fixture{acl.New(acl.Config{Secrets: secretstest.NewBox(), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(acl.Commands)), Enabled: true}), t}
 }
 
 func (f *fixture) policy(names ...string) {
@@ -107,7 +108,8 @@ func (f *fixture) second(kind string) other {
 	s := state.New()
 	log := fsm.NewLocal(s, fsm.NewRegistry(acl.Commands, regions.Commands))
 	return other{&regions.Regions{
-		Log: hclog.NewNullLogger(), State: s, Raft: log, Region: "second", Authoritative: "first", ReplicationToken: "replication",
+		Secrets: secretstest.NewBox(),
+		Log:     hclog.NewNullLogger(), State: s, Raft: log, Region: "second", Authoritative: "first", ReplicationToken: "replication",
 		Servers: region{f.t, access.New(access.Config{State: f.State, Enabled: true}), append(f.Handlers(),
 			wire.ACLAuthMethodList.Handle(func(ctx context.Context, q *api.QueryOptions) (*api.ACLAuthMethodListResponse, error) {
 				return &api.ACLAuthMethodListResponse{Methods: []*api.ACLAuthMethod{&bare}, QueryMeta: meta}, wait(ctx, q)
@@ -122,7 +124,7 @@ func (f *fixture) second(kind string) other {
 				return &api.ACLBindingRuleResponse{Rule: rule, QueryMeta: meta}, nil
 			}),
 		)},
-	}, acl.New(acl.Config{State: s, Raft: log, Enabled: true, Copies: true})}
+	}, acl.New(acl.Config{Secrets: secretstest.NewBox(), State: s, Raft: log, Enabled: true, Copies: true})}
 }
 
 // Another region gets the global objects, loses those that the authoritative region does not have, and keeps local tokens.

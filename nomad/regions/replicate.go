@@ -248,15 +248,16 @@ func (s *Regions) mayReplicate(ctx context.Context, q api.QueryOptions) error {
 	return err
 }
 
-// fetch reads rows of the authoritative region. Rows that were deleted since they were listed are left out.
+// fetch reads rows of the authoritative region, and encrypts their secrets with the keys of this one. Rows that were deleted
+// since they were listed are left out.
 func (k copies[T]) fetch(ctx context.Context, s *Regions, keys []string, q api.QueryOptions) (*Replicate, error) {
 	var mu sync.Mutex
 	cmd := &Replicate{Table: k.table}
-	reads, ctx := errgroup.WithContext(ctx)
+	reads, reading := errgroup.WithContext(ctx)
 	reads.SetLimit(replicateAtOnce)
 	for _, key := range keys {
 		reads.Go(func() error {
-			row, err := k.get(ctx, s.Servers, key, q)
+			row, err := k.get(reading, s.Servers, key, q)
 			if err != nil || row == nil {
 				return err
 			}
@@ -266,5 +267,15 @@ func (k copies[T]) fetch(ctx context.Context, s *Regions, keys []string, q api.Q
 			return nil
 		})
 	}
-	return cmd, reads.Wait()
+	if err := reads.Wait(); err != nil {
+		return nil, err
+	}
+	for i, t := range cmd.Tokens {
+		sealed, err := s.Secrets.SealToken(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		cmd.Tokens[i] = sealed
+	}
+	return cmd, nil
 }

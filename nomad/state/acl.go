@@ -1,6 +1,8 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"iter"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -31,10 +33,33 @@ func (t *Txn) ACLToken(accessor string) *api.ACLToken { return aclTokens.get(t, 
 
 // ACLTokenBySecret returns the token with the secret, or nil.
 func (t *Txn) ACLTokenBySecret(secret string) *api.ACLToken {
-	if secret == "" {
+	return t.ACLTokenByHash(SecretHash(secret))
+}
+
+// ACLTokenByHash returns the token whose secret has the hash, or nil.
+func (t *Txn) ACLTokenByHash(hash string) *api.ACLToken {
+	if hash == "" {
 		return nil
 	}
-	return aclTokens.first(t, "secret", secret)
+	return aclTokens.first(t, "secret", hash)
+}
+
+// SecretHash is what the state has in the place of a secret that it only compares: its SHA-256 in hex. That of the empty
+// secret is empty.
+func SecretHash(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// TokenHash is the hash of a token's secret, also of one that an earlier version has written in clear.
+func TokenHash(t *api.ACLToken) string {
+	if t.SecretHash != "" {
+		return t.SecretHash
+	}
+	return SecretHash(t.SecretID)
 }
 
 // ACLTokens lists all tokens by accessor.
@@ -120,18 +145,18 @@ func (t *Txn) DeleteACLBindingRule(id string) bool {
 	return aclBindingRules.remove(t, t.ACLBindingRule(id))
 }
 
-// OneTimeToken returns the one-time token with the secret, or nil.
-func (t *Txn) OneTimeToken(secret string) *api.OneTimeToken { return oneTimeTokens.get(t, secret) }
+// OneTimeToken returns the one-time token whose secret has the hash, or nil.
+func (t *Txn) OneTimeToken(hash string) *api.OneTimeToken { return oneTimeTokens.get(t, hash) }
 
 // OneTimeTokens lists all one-time tokens.
 func (t *Txn) OneTimeTokens() iter.Seq[*api.OneTimeToken] { return oneTimeTokens.all(t) }
 
-// PutOneTimeToken stores the one-time token.
+// PutOneTimeToken stores the one-time token, with the hash of its secret in the place of the secret.
 func (t *Txn) PutOneTimeToken(o *api.OneTimeToken) { oneTimeTokens.put(t, o) }
 
 // DeleteOneTimeToken deletes the one-time token and reports whether there was one.
-func (t *Txn) DeleteOneTimeToken(secret string) bool {
-	return oneTimeTokens.remove(t, t.OneTimeToken(secret))
+func (t *Txn) DeleteOneTimeToken(hash string) bool {
+	return oneTimeTokens.remove(t, t.OneTimeToken(hash))
 }
 
 // ACLBootstrap returns the index of the last bootstrap; nil before the first.

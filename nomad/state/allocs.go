@@ -53,8 +53,14 @@ func (t *Txn) AllocsByEval(eval string) iter.Seq[*api.Allocation] {
 
 // PutAlloc stores the allocation.
 func (t *Txn) PutAlloc(a *api.Allocation) {
-	t.summarizeAlloc(allocs.put(t, a), a)
+	old := allocs.put(t, a)
+	t.summarizeAlloc(old, a)
+	t.registerServices(old, a)
 }
 
 // DeleteAlloc deletes the allocation and reports whether there was one.
-func (t *Txn) DeleteAlloc(id string) bool { return allocs.remove(t, t.Alloc(id)) }
+func (t *Txn) DeleteAlloc(id string) bool {
+	old := t.Alloc(id)
+	t.registerServices(old, nil)
+	return allocs.remove(t, old)
+}

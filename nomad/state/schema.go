@@ -41,6 +41,7 @@ const (
 	TableACLBootstrap     = "acl_bootstrap"
 	TableQuotas           = "quotas"
 	TableVariables        = "variables"
+	TableServices         = "services"
 )
 
 var (
@@ -137,7 +138,7 @@ var (
 	)
 	aclTokens = tableOf(
 		TableACLTokens, func(t *api.ACLToken) stamps { return stamps{&t.CreateIndex, &t.ModifyIndex} },
-		unique(func(t *api.ACLToken) string { return t.AccessorID }), by("secret", func(t *api.ACLToken) string { return t.SecretID }),
+		unique(func(t *api.ACLToken) string { return t.AccessorID }), by("secret", TokenHash),
 	)
 	aclPolicies = tableOf(
 		TableACLPolicies, func(p *api.ACLPolicy) stamps { return stamps{&p.CreateIndex, &p.ModifyIndex} },
@@ -168,6 +169,13 @@ var (
 		TableVariables, func(v *api.VariableRow) stamps { return stamps{&v.CreateIndex, &v.ModifyIndex} }, unique(func(v *api.VariableRow) string { return rowKey(v.Namespace, v.Path) }),
 		by("key", func(v *api.VariableRow) string { return v.KeyID }), byEach("locked", lockedVariables),
 	).stampedByCommands()
+	services = tableOf(
+		TableServices, func(s *api.ServiceRegistration) stamps { return stamps{&s.CreateIndex, &s.ModifyIndex} },
+		unique(func(s *api.ServiceRegistration) string { return s.ID }),
+		by("service", func(s *api.ServiceRegistration) string { return rowKey(s.Namespace, s.ServiceName) }),
+		by("job", func(s *api.ServiceRegistration) string { return rowKey(s.Namespace, s.JobID) }),
+		by("alloc", func(s *api.ServiceRegistration) string { return s.AllocID }),
+	)
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
@@ -182,7 +190,7 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
 		rootKeys.layout, aclTokens.layout, aclPolicies.layout, aclRoles.layout, aclAuthMethods.layout, aclBindingRules.layout,
-		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout,
+		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout, services.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -67,7 +65,7 @@ func newLock(asked *api.VariableLock) (*api.VariableLock, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fault.Wrap(fault.Invalid, fmt.Errorf("lock of the variable: %w", err))
 	}
-	return &api.VariableLock{ID: uuid.NewString(), TTL: ttl.String(), LockDelay: delay.String()}, nil
+	return &api.VariableLock{TTL: ttl.String(), LockDelay: delay.String()}, nil
 }
 
 func bounded(name, text string, otherwise, least, most time.Duration) (time.Duration, error) {

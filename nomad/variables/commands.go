@@ -24,7 +24,7 @@ type Set struct {
 	Keep bool `msg:",omitempty"`
 	// CheckIndex is compared by cas.
 	CheckIndex uint64 `msg:",omitempty"`
-	// LockID is that of the lock which the caller holds; empty for none.
+	// LockID is the hash of the id of the lock which the caller holds; empty for none.
 	LockID string `msg:",omitempty" secret:"true"`
 }
 

@@ -27,17 +27,19 @@ func (s *Service) Renew(ctx context.Context, r *api.VariableRenewRequest) (*api.
 		return nil, access.ErrDenied
 	}
 	lost := fault.New(fault.Conflict, "variable %.140q is not locked with this lock ID: acquire the lock again", r.Path)
+	hash := state.SecretHash(r.LockID)
 	row := s.State.Read().Variable(namespace, r.Path)
-	if row == nil || row.Lock == nil || row.Lock.ID != r.LockID || !s.renew(row.Lock) {
+	if row == nil || row.Lock == nil || row.Lock.ID != hash || !s.renew(row.Lock) {
 		return nil, lost
 	}
 	if err := s.Raft.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
-	if row = s.State.Read().Variable(namespace, r.Path); row == nil || row.Lock == nil || row.Lock.ID != r.LockID {
+	if row = s.State.Read().Variable(namespace, r.Path); row == nil || row.Lock == nil || row.Lock.ID != hash {
 		return nil, lost
 	}
-	meta := row.VariableMeta
+	meta, lock := row.VariableMeta, *row.Lock
+	lock.ID, meta.Lock = r.LockID, &lock
 	return &api.VariableRenewResponse{Meta: &meta}, nil
 }
 

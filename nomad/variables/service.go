@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -118,7 +119,8 @@ func (s *Service) Apply(ctx context.Context, r *api.VariableApplyRequest) (*api.
 	if err := checkPath(r.Path); err != nil {
 		return nil, err
 	}
-	cmd, err := s.command(ctx, r, namespace)
+	fresh := uuid.NewString()
+	cmd, err := s.command(ctx, r, namespace, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -140,10 +142,10 @@ func (s *Service) Apply(ctx context.Context, r *api.VariableApplyRequest) (*api.
 	case r.Op == api.VariableRelease:
 		return out, nil
 	case r.Op == api.VariableAcquire:
-		out.Meta.Lock = done.row.Lock
 		s.renew(done.row.Lock)
+		out.Meta.Lock = withID(done.row.Lock, fresh, r.Lock)
 	case !done.conflict && r.Lock != nil && done.row.Lock != nil:
-		out.Meta.Lock = done.row.Lock // the caller knows the id
+		out.Meta.Lock = withID(done.row.Lock, "", r.Lock)
 	}
 	if !done.conflict && len(r.Items) > 0 {
 		out.Items = r.Items
@@ -155,11 +157,22 @@ func (s *Service) Apply(ctx context.Context, r *api.VariableApplyRequest) (*api.
 	return out, nil
 }
 
-// command makes the command of a request. Its items are encrypted.
-func (s *Service) command(ctx context.Context, r *api.VariableApplyRequest, namespace string) (fsm.Command, error) {
+// withID returns a stored lock with its id for the holder: the id that the request has, or the fresh one.
+func withID(stored *api.VariableLock, fresh string, asked *api.VariableLock) *api.VariableLock {
+	l := *stored
+	l.ID = fresh
+	if asked != nil && state.SecretHash(asked.ID) == stored.ID {
+		l.ID = asked.ID
+	}
+	return &l
+}
+
+// command makes the command of a request. Its items are encrypted, and the ids of locks, of which fresh is that of a new
+// one, are hashed.
+func (s *Service) command(ctx context.Context, r *api.VariableApplyRequest, namespace, fresh string) (fsm.Command, error) {
 	lock := ""
 	if r.Lock != nil {
-		lock = r.Lock.ID
+		lock = state.SecretHash(r.Lock.ID)
 	}
 	switch r.Op {
 	case api.VariableDelete, api.VariableDeleteCAS:
@@ -179,6 +192,7 @@ func (s *Service) command(ctx context.Context, r *api.VariableApplyRequest, name
 		if set.Row.Lock, err = newLock(r.Lock); err != nil {
 			return nil, err
 		}
+		set.Row.Lock.ID = state.SecretHash(fresh)
 		set.Keep = len(r.Items) == 0
 	} else if len(r.Items) == 0 {
 		return nil, errNoItems

@@ -17,9 +17,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/cpulist"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
-	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // sourceMax limits the configured size of a job's source, in bytes: it is stored in the log.
@@ -80,7 +80,7 @@ func (c *Config) Validate() error {
 		wrong(h.CIDR == "" && h.Interface == "", "client.host_network %q needs a cidr or an interface", name)
 	}
 	for key, list := range map[string]string{"reserved.cores": c.Client.Reserved.Cores, "reservable_cores": c.Client.ReservableCores} {
-		_, err := driver.ParseCores(list)
+		_, err := cpulist.Parse(list)
 		wrong(err != nil, "client.%s: %v", key, err)
 	}
 	if d := c.Client.DrainOnShutdown; d != nil {

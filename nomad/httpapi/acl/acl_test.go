@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -34,7 +35,7 @@ type servers struct {
 func start(enabled bool) (*servers, http.Handler) {
 	store := state.New()
 	s := &servers{gate: access.New(access.Config{State: store, Enabled: enabled}), state: store}
-	service := acl.New(acl.Config{State: store, Raft: fsm.NewLocal(store, fsm.NewRegistry(acl.Commands)), Enabled: enabled})
+	service := acl.New(acl.Config{Secrets: secretstest.NewBox(), State: store, Raft: fsm.NewLocal(store, fsm.NewRegistry(acl.Commands)), Enabled: enabled})
 	s.handlers = append(service.Handlers(), wire.JobList.Handle(func(context.Context, *api.JobListRequest) (*api.JobListResponse, error) {
 		return &api.JobListResponse{QueryMeta: api.QueryMeta{Index: 1}}, nil
 	}))

@@ -18,8 +18,6 @@ var allocRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/allocation/:id", Serve: allocGet},
 	{Method: "PUT", Pattern: "/v1/allocation/:id/stop", Serve: allocStop},
 	{Method: "GET", Pattern: "/v1/node/:id/allocations", Serve: nodeAllocations},
-	{Method: "GET", Pattern: "/v1/allocation/:id/checks", Serve: allocChecks},
-	{Method: "GET", Pattern: "/v1/client/allocation/:id/checks", Serve: allocChecks},
 }
 
 func allocList(c *endpoint.Call) (any, error) {
@@ -84,13 +82,6 @@ func allocStop(c *endpoint.Call) (any, error) {
 	return endpoint.Write(c, wire.AllocStop, &api.AllocStopRequest{
 		AllocID: c.ID, NoShutdownDelay: noDelay, Reschedule: reschedule, WriteRequest: c.Writes(),
 	})
-}
-
-// allocChecks is empty for every allocation: jobs with services are not registered.
-func allocChecks(c *endpoint.Call) (any, error) {
-	_, meta, err := allocation(c, c.ID, false)
-	c.SetRead(meta)
-	return struct{}{}, err
 }
 
 func nodeAllocations(c *endpoint.Call) (any, error) {

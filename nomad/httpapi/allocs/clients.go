@@ -9,6 +9,8 @@ import (
 
 var clientRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/client/allocation/:id/stats", Serve: clientAllocStats},
+	{Method: "GET", Pattern: "/v1/client/allocation/:id/checks", Serve: clientAllocChecks},
+	{Method: "GET", Pattern: "/v1/allocation/:id/checks", Serve: clientAllocChecks},
 	{Method: "PUT", Pattern: "/v1/client/allocation/:id/restart", Serve: clientAllocRestart},
 	{Method: "PUT", Pattern: "/v1/client/allocation/:id/signal", Serve: clientAllocSignal},
 	{Method: "*", Pattern: "/v1/client/allocation/:id/gc", Serve: clientAllocGC},
@@ -44,6 +46,21 @@ func clientAllocStats(c *endpoint.Call) (any, error) {
 	one := *out.Stats
 	one.ResourceUsage, one.Tasks = t.ResourceUsage, map[string]*api.TaskResourceUsage{task: t}
 	return one, nil
+}
+
+func clientAllocChecks(c *endpoint.Call) (any, error) {
+	node, a, err := onNode(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.ClientAllocChecks.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Query})
+	if err != nil {
+		return nil, err
+	}
+	if out.Checks == nil {
+		out.Checks = map[string]*api.AllocCheckStatus{}
+	}
+	return out.Checks, nil
 }
 
 // checkTask refuses a task name that the allocation does not have; "" means all tasks.

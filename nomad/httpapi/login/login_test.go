@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/login/provider"
 	"github.com/open-nomad/open-nomad/nomad/login/providertest"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -34,7 +35,8 @@ func open(t *testing.T) site {
 	tx.PutACLPolicy(&api.ACLPolicy{Name: "dev"})
 	tx.Commit()
 	service := login.New(login.Config{
-		Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
+		Secrets: secretstest.NewBox(),
+		Log:     hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, fsm.NewRegistry(login.Commands)), Providers: provider.New(nil), Enabled: true,
 	})
 	server := httptest.NewServer(endpoint.NewServer(endpoint.Config{Servers: wire.Direct(service.Handlers()...), Log: hclog.NewNullLogger()}, httplogin.Routes))
 	t.Cleanup(server.Close)

@@ -45,11 +45,30 @@ func (l *later) asks(is bool, where, what string) {
 
 func (l *later) services(where string, all []*api.Service) {
 	for _, s := range all {
-		if s.Provider == "nomad" {
-			l.asks(true, where, fmt.Sprintf("service %q", brief(s.Name)))
+		at := fmt.Sprintf("service %q", brief(s.Name))
+		if s.Provider == "consul" {
+			l.errs = append(l.errs, fmt.Errorf("%s: %s: the provider consul is not supported: set provider = \"nomad\"", where, at))
 			continue
 		}
-		l.errs = append(l.errs, fmt.Errorf("%s: service %q: provider %q is not supported", where, brief(s.Name), s.Provider))
+		for i := range s.Checks {
+			k := &s.Checks[i]
+			for _, f := range []struct {
+				name string
+				set  bool
+			}{
+				{"expose", k.Expose},
+				{"advertise", k.Advertise != ""},
+				{"command and args", k.Command != "" || len(k.Args) > 0},
+				{"grpc_service and grpc_use_tls", k.GRPCService != "" || k.GRPCUseTLS},
+				{"failures_before_warning", k.FailuresBeforeWarning != 0},
+				{"address_mode " + k.AddressMode, k.AddressMode == "driver" || strings.HasPrefix(k.AddressMode, "alloc")},
+			} {
+				l.asks(f.set, where, fmt.Sprintf("%s: check %q: %s", at, brief(k.Name), f.name))
+			}
+		}
+		l.asks(s.Connect != nil, where, at+": connect")
+		l.asks(s.Identity != nil, where, at+": identity")
+		l.asks(s.AddressMode == "driver" || strings.HasPrefix(s.AddressMode, "alloc"), where, at+": address_mode "+s.AddressMode)
 	}
 }
 

@@ -36,14 +36,13 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	if t.Vault != nil {
 		c.signal(where+": vault: change_signal", t.Vault.ChangeSignal)
 	}
-	for _, a := range t.Artifacts {
-		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
-		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the allocation", where, a.RelativeDest)
-	}
+	c.artifacts(where, t.Artifacts)
 	c.services(where, t.Services)
 	c.secrets(where, t.Secrets)
 	c.identities(where, t)
 }
+
+var serviceName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
 var secretName = regexp.MustCompile(`^[a-zA-Z0-9_]{1,128}$`)
 
@@ -172,8 +171,12 @@ func (c *check) templates(where string, all []*api.Template) {
 }
 
 func (c *check) services(where string, all []*api.Service) {
+	seen := map[[2]string]bool{}
 	for _, s := range all {
 		at := fmt.Sprintf("%s, service %q", where, s.Name)
+		c.wrong(s.Provider == "nomad" && !strings.Contains(s.Name, "${") && !serviceName.MatchString(s.Name), "%s: a name has 1 to 63 letters, digits and hyphens, and no hyphen at its ends", at)
+		c.wrong(s.Provider == "nomad" && seen[[2]string{s.Name, s.PortLabel}], "%s is there twice with port %q", at, s.PortLabel)
+		seen[[2]string{s.Name, s.PortLabel}] = true
 		c.oneOf(s.Provider, []string{"consul", "nomad", ""}, "%s: provider", at)
 		c.oneOf(s.AddressMode, []string{"", "auto", "host", "driver", "alloc", "alloc_ipv6"}, "%s: address_mode", at)
 		c.wrong(s.Provider == "nomad" && s.Connect != nil, "%s: connect needs the provider consul", at)

@@ -40,10 +40,38 @@ func Warnings(j *api.Job, oversubscribe bool, more ...string) string {
 		}
 		warn(len(g.Services) > 0 && !delayed, "group %q defines services, but neither the group nor any of its tasks have shutdown_delay set", g.Name)
 	}
+	for _, g := range j.TaskGroups {
+		for _, s := range services(g) {
+			ignored := withoutEffect(s)
+			warn(len(ignored) > 0, "service %q: %s: no effect with the provider nomad", s.Name, strings.Join(ignored, ", "))
+		}
+	}
 	warn(usesConsul(j), "consul blocks and namespaces are ignored: services of the provider consul are not supported")
 	warn(promote > 0 && promote < len(j.TaskGroups), "auto_promote is set for some groups only: all groups with canaries are promoted together")
 	warn(j.VaultNamespace != "", "vault_namespace is ignored: no task gets anything of vault")
 	return render(append(w, more...))
+}
+
+// withoutEffect names what a service of the provider nomad has in its block and what is not part of its registration.
+func withoutEffect(s *api.Service) (names []string) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"enable_tag_override", s.EnableTagOverride},
+		{"meta", len(s.Meta) > 0},
+		{"canary_meta", len(s.CanaryMeta) > 0},
+		{"tagged_addresses", len(s.TaggedAddresses) > 0},
+		{"on_update", s.OnUpdate != "" && s.OnUpdate != "require_healthy"},
+		{"weights", s.Weights != nil},
+		{"cluster", s.Cluster != "" && s.Cluster != "default"},
+		{"kind", s.Kind != ""},
+	} {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 func usesConsul(j *api.Job) bool {

@@ -19,16 +19,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
-	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
 // box seals the secrets of volumes on all servers.
-var box = secrets.New(secrets.Config{Keys: volumestest.NewKeyring("k1")})
+var box = secretstest.NewBox()
 
 // Times of the played cluster.
 const (

@@ -3,8 +3,8 @@ package commands
 import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 //go:generate go run -modfile=../../../tools/go.mod ../../../cmd/nomad/codec.go . commands.go

@@ -15,12 +15,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
+	"github.com/open-nomad/open-nomad/nomad/secrets/secretstest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // T is what the bed needs of a test.
@@ -44,7 +45,7 @@ type Rig struct {
 	// Proposing is called before the reconciler proposes a command; nil does nothing.
 	Proposing func(fsm.Command)
 	// Keyring seals the secrets of volumes, and Variables are the items of variables by "<namespace>/<path>".
-	Keyring   *Keyring
+	Keyring   *secretstest.Keyring
 	Variables sync.Map
 	looking   atomic.Pointer[func(string)]
 	limits    reconciler.Limits
@@ -77,7 +78,7 @@ func New(t T, change ...func(*reconciler.Limits)) *Rig {
 	}
 	registry := fsm.NewRegistry(commands.All)
 	registry.Register(func() fsm.Command { return &edit{} })
-	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}, Keyring: NewKeyring("k1")}
+	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}, Keyring: secretstest.NewKeyring("k1")}
 	r.Build(hclog.NewNullLogger(), limits)
 	r.Start()
 	t.Cleanup(r.Halt)

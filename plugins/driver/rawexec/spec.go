@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/cpulist"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -114,7 +115,7 @@ func setUser(s *frame.Spec, name string) error {
 }
 
 func setCores(s *frame.Spec, t *driver.Task) error {
-	ids, err := driver.ParseCores(t.Resources.Cores)
+	ids, err := cpulist.Parse(t.Resources.Cores)
 	if err != nil {
 		return fmt.Errorf("task %s: reserved cores: %w", t.ID, err)
 	}

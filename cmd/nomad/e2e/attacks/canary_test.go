@@ -100,8 +100,14 @@ func TestSecretsAreShownToNobody(t *testing.T) {
 	if out, code := a.Run("operator", "snapshot", "save", saved); code != 0 {
 		t.Fatal(out)
 	}
-	if whole := unpacked(t, saved); !bytes.Contains(whole, []byte(token.SecretID)) {
-		t.Error("the snapshot has no secrets, or is not read as it should be")
+	whole := unpacked(t, saved)
+	if !bytes.Contains(whole, []byte(client)) {
+		t.Error("the snapshot has no client secret, or is not read as it should be")
+	}
+	for i, s := range []string{kit.ManagementToken, token.SecretID, created.SecretID, once.OneTimeSecretID} {
+		if bytes.Contains(whole, []byte(s)) {
+			t.Errorf("the snapshot contains the secret of token %d", i)
+		}
 	}
 	if out, code := a.Run("operator", "snapshot", "redact", saved); code != 0 {
 		t.Fatal(out)

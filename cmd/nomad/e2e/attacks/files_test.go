@@ -101,7 +101,12 @@ func TestSecretsAreInNoFile(t *testing.T) {
 	c, stored := canaries{}, canaries{} // stored are those that the raft log has in clear, see docs/threat-model.md
 
 	token := a.ClientToken("canary", `namespace "default" { policy = "write" variables { path "*" { capabilities = ["write", "read", "list", "destroy"] } } }`)
-	stored["a token"] = token.SecretID
+	c["a token"] = token.SecretID
+	once, _, err := a.As(token.SecretID).ACLTokens().UpsertOneTimeToken(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c["a one-time token"] = once.OneTimeSecretID
 	user := a.As(token.SecretID)
 	for _, path := range []string{"app/db", "nomad/jobs/canary", "app/locked"} {
 		if _, _, err := user.Variables().Create(&api.Variable{Path: path, Items: map[string]string{"password": c.add("the variable " + path), c.add("a key of " + path): "x"}}, nil); err != nil {
@@ -112,7 +117,7 @@ func TestSecretsAreInNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored["the lock"] = locked.LockID()
+	c["the lock"] = locked.LockID()
 	a.Plugin("hp")
 	for id, secret := range map[string]string{
 		"v1": fmt.Sprintf("secrets {\n password = %q\n}", c.add("a created volume")),
@@ -133,7 +138,7 @@ func TestSecretsAreInNoFile(t *testing.T) {
 		t.Fatal(out)
 	}
 	a.Running("canary", 1)
-	used := slices.Collect(maps.Values(stored))
+	used := append(slices.Collect(maps.Values(stored)), c["a token"], c["the lock"])
 	for name, secret := range issued(t, a) {
 		c[name], used = secret, append(used, secret)
 	}
@@ -183,7 +188,7 @@ func TestSecretsAreInNoFile(t *testing.T) {
 	}
 	whole := unpacked(t, saved)
 	shown("the snapshot", whole, c)
-	if !bytes.Contains(whole, []byte(token.SecretID)) || !bytes.Contains(whole, []byte("app/db")) {
+	if !bytes.Contains(whole, []byte(token.AccessorID)) || !bytes.Contains(whole, []byte("app/db")) {
 		t.Error("the snapshot is not read as it should be")
 	}
 	files(t, a, c, stored)

@@ -130,6 +130,7 @@ func writes() []write {
 		{pattern: "PUT /v1/acl/oidc/complete-auth", body: &ours.ACLOIDCCompleteAuthRequest{AuthMethodName: "poisoned"}, all: true},
 		{pattern: "PUT /v1/var/:id", path: "/v1/var/poisoned", body: &ours.Variable{Items: map[string]string{"k": "v"}}, all: true},
 		{pattern: "PUT /v1/var/:id", path: "/v1/var/poisoned?lock-acquire", body: &ours.Variable{}, all: true},
+		{pattern: "DELETE /v1/service/:id/:tag", path: "/v1/service/poisoned/id"},
 		{pattern: "DELETE /v1/var/:id", path: "/v1/var/poisoned?cas=x"},
 		{pattern: "PUT /v1/search", body: &struct {
 			Prefix, Context string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/cpulist"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -197,7 +198,7 @@ func (t *Task) checkValues() error {
 			return invalid(`"port_map" has the port %q for %q, which is no port number`, t.PortMap[label], label)
 		}
 	}
-	if _, err := driver.ParseCores(t.CpusetCPUs); err != nil {
+	if _, err := cpulist.Parse(t.CpusetCPUs); err != nil {
 		return invalid(`"cpuset_cpus": %w`, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Ulimit)) {

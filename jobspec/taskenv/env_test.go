@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 )
 
 func input() taskenv.Input {

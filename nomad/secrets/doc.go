@@ -1,5 +1,5 @@
-// Package secrets seals the secrets of volumes, snapshots and attachments before they are written to the log, and opens
-// them where a plugin is called.
+// Package secrets seals the secrets of volumes, snapshots, attachments and tokens before they are written to the log, and
+// opens them where a plugin is called or a user may read them.
 //
 // A set of secrets in the state has two kinds of entries. The value of a named entry is sealed: it names a root key and
 // holds AES-256-GCM ciphertext. The entry with the empty name, which CSI does not permit and users cannot write, refers

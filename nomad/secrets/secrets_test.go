@@ -10,8 +10,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/secrets"
 )
 
 // keys is a keyring whose keys follow from their ids.
@@ -141,6 +141,12 @@ func TestARotationSealsEverythingAgain(t *testing.T) {
 	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", State: api.AttachmentPublished, Secrets: of("4")})
 	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n2", State: api.AttachmentWrittenOff, Secrets: of("5")})
 	tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "s", Secrets: of("6")})
+	token := &api.ACLToken{AccessorID: "a", SecretID: "secret of a"}
+	stored, err := b.SealToken(t.Context(), token)
+	if err != nil || stored.SecretID == token.SecretID || stored.SecretHash == "" {
+		t.Fatalf("sealed token: %+v, %v", stored, err)
+	}
+	tx.PutACLToken(stored)
 	lost := sealed(t, boxOf(&keys{active: "k0"}, nil), set{"key": "lost"})
 	tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "lost", Namespace: "default", PluginID: "p", Secrets: lost}})
 	tx.Commit()
@@ -149,8 +155,8 @@ func TestARotationSealsEverythingAgain(t *testing.T) {
 	if again := sealed(t, b, set{"key": "0"}, old); !maps.Equal(again, old) {
 		t.Error("the same secret counts as another one after the rotation")
 	}
-	if n := secrets.Used(s.Read(), "k1"); n != 7 {
-		t.Errorf("%d values are sealed with the old key, not 7", n)
+	if n := secrets.Used(s.Read(), "k1"); n != 8 {
+		t.Errorf("%d values are sealed with the old key, not 8", n)
 	}
 	rounds := 0
 	for ; ; rounds++ {
@@ -179,6 +185,11 @@ func TestARotationSealsEverythingAgain(t *testing.T) {
 		if plain := opened(t, b, got); plain["key"] != string(rune('0'+n)) {
 			t.Errorf("secret %d is %q", n, plain["key"])
 		}
+	}
+	if by := now.ACLTokenBySecret(token.SecretID); by == nil {
+		t.Error("the token is not found by its secret")
+	} else if shown, err := b.OpenToken(by); err != nil || shown.SecretID != token.SecretID || shown.SecretHash != "" {
+		t.Errorf("the token is %+v, %v", shown, err)
 	}
 	if !maps.Equal(now.Volume("default", "w").Secrets, secrets.Reference("team", "nomad/jobs/csi")) || !maps.Equal(now.Volume("default", "lost").Secrets, lost) {
 		t.Error("a rotation changes a reference, or what it cannot open")

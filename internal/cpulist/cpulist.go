@@ -1,4 +1,5 @@
-package driver
+// Package cpulist reads and writes lists of processor cores in the form of the kernel, such as "0-3,6".
+package cpulist
 
 import (
 	"slices"
@@ -11,8 +12,8 @@ import (
 // coresMax bounds the numbers of cores.
 const coresMax = 1 << 14
 
-// ParseCores reads a list of cores such as "0-3,6"; the empty list is none.
-func ParseCores(list string) ([]uint16, error) {
+// Parse reads a list of cores such as "0-3,6"; the empty list is none.
+func Parse(list string) ([]uint16, error) {
 	var ids []uint16
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
@@ -35,8 +36,8 @@ func ParseCores(list string) ([]uint16, error) {
 	return slices.Compact(ids), nil
 }
 
-// FormatCores writes a list of cores in the way that ParseCores and the kernel read it.
-func FormatCores(ids []uint16) string {
+// Format writes a list of cores in the way that Parse and the kernel read it.
+func Format(ids []uint16) string {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var parts []string
 	for i := 0; i < len(ids); {

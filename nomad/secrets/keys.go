@@ -43,6 +43,11 @@ func sets(tx *state.Txn) iter.Seq[map[string]string] {
 				return
 			}
 		}
+		for t := range tx.ACLTokens() {
+			if !yield(map[string]string{ofToken(t): t.SecretID}) {
+				return
+			}
+		}
 	}
 }
 
@@ -117,6 +122,17 @@ func Replace(tx *state.Txn, values map[string]string) {
 		if next := *i; replace(&next.Secrets, values) {
 			intents = append(intents, &next)
 		}
+	}
+	var tokens []*api.ACLToken
+	for t := range tx.ACLTokens() {
+		if secret := values[t.SecretID]; secret != "" {
+			next := *t
+			next.SecretID = secret
+			tokens = append(tokens, &next)
+		}
+	}
+	for _, t := range tokens {
+		tx.PutACLToken(t)
 	}
 	for _, v := range volumes {
 		tx.PutVolume(v)

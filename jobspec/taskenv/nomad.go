@@ -2,13 +2,12 @@ package taskenv
 
 import (
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/internal/cpulist"
 )
 
 // shortIDBytes is the length of a shortened allocation id.
@@ -84,7 +83,7 @@ func (e *Env) resources(in Input) {
 		e.set("MEMORY_MAX_LIMIT", strconv.FormatInt(r.Memory.MemoryMaxMB, 10))
 	}
 	e.set("CPU_LIMIT", strconv.FormatInt(r.Cpu.CpuShares, 10))
-	e.setMaybe("CPU_CORES", driver.FormatCores(r.Cpu.ReservedCores))
+	e.setMaybe("CPU_CORES", cpulist.Format(r.Cpu.ReservedCores))
 }
 
 // ports adds the group's ports, and those that tasks had of their own in older jobs.
@@ -141,7 +140,12 @@ func networkPorts(networks []*api.NetworkResource) []api.PortMapping {
 	return out
 }
 
-func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
+func address(ip string, port int) string {
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	return ip + ":" + strconv.Itoa(port)
+}
 
 // meta adds the meta of job, group and task, the nearest winning, under the key as given and in capitals. Values may
 // refer to those before in the order of the keys; a key that is given in capitals wins over one that is made so.
