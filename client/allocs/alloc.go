@@ -84,6 +84,8 @@ type Alloc struct {
 	// pulse is signalled when the health may have changed.
 	pulse             chan struct{}
 	stopOnce, endOnce sync.Once
+	// removing is full while the files are removed.
+	removing chan struct{}
 
 	mu    sync.Mutex
 	alloc *api.Allocation
@@ -99,7 +101,7 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 	}
 	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, clock: newClock(), stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
 	out.building = &building{build: dir.Build}
-	out.pulse = make(chan struct{}, 1)
+	out.pulse, out.removing = make(chan struct{}, 1), make(chan struct{}, 1)
 	var old map[string]*store.TaskRecord
 	if restored != nil {
 		old, out.marks = restored.Tasks, restored.Steps
@@ -339,7 +341,8 @@ func (a *Alloc) noteEnd() {
 	}
 }
 
-// Destroy removes the files and the record of an allocation that is down.
+// Destroy removes the files and the record of an allocation that is down. The collector and a user may call it at the same
+// time; the second call then finds nothing.
 func (a *Alloc) Destroy(ctx context.Context) error {
 	select {
 	case <-a.down:
@@ -348,6 +351,12 @@ func (a *Alloc) Destroy(ctx context.Context) error {
 	}
 	if err := a.building.ended(ctx); err != nil { // it would make them again
 		return fmt.Errorf("destroy allocation %s: %w", a.id, err)
+	}
+	select {
+	case a.removing <- struct{}{}:
+		defer func() { <-a.removing }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if err := a.dir.Remove(); err != nil {
 		return fmt.Errorf("destroy allocation %s: %w", a.id, err)

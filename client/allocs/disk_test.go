@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,4 +121,31 @@ func hung(t *testing.T) (path string, goOn func()) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH); _ = os.Remove(path) })
 	return path, func() { _ = unix.Unmount(path, unix.MNT_FORCE); _ = dev.Close() }
+}
+
+// The collector and a user may remove an allocation at the same time.
+func TestAllocationIsRemovedByTwo(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		b := setup(t)
+		b.conf.Dirs = dirs.New(t.TempDir()).InMemory()
+		a := b.make(t)
+		wait := start(t.Context(), a)
+		a.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.Dir().Build(), a.Dir().BuildTask("t"), a.Dir().MountSecrets("t", 0)); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := a.Destroy(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
 }
