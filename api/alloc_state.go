@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // AllocState is one change of an allocation's client status, kept for disconnects.
 type AllocState struct {
@@ -66,4 +69,27 @@ func (e *Evaluation) Terminal() bool {
 // PlacedAll reports whether the evaluation ended with nothing left to place.
 func (e *Evaluation) PlacedAll() bool {
 	return e.Status == EvalStatusComplete && e.BlockedEval == "" && len(e.FailedTGAllocs) == 0
+}
+
+// Port returns the port with that label, of the group or of the named task; nil when there is none.
+func (a *Allocation) Port(task, label string) *PortMapping {
+	res := a.AllocatedResources
+	if res == nil || label == "" {
+		return nil
+	}
+	for _, p := range res.Shared.Ports {
+		if p.Label == label {
+			return &p
+		}
+	}
+	if own := res.Tasks[task]; own != nil {
+		for _, network := range own.Networks {
+			for _, p := range slices.Concat(network.ReservedPorts, network.DynamicPorts) {
+				if p.Label == label {
+					return &PortMapping{Label: label, HostIP: network.IP, Value: p.Value}
+				}
+			}
+		}
+	}
+	return nil
 }

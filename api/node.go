@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // Node is the record of one client agent: its attributes, resources, drivers and plugins. The node writes its
 // fingerprint; the servers write its status and eligibility.
@@ -284,4 +287,16 @@ type DrainMetadata struct {
 	Status     DrainStatus       `msg:",omitempty"`
 	AccessorID string            `msg:",omitempty"`
 	Meta       map[string]string `msg:",omitempty"`
+}
+
+// Address returns the address of the node for services whose port has none; it may be empty.
+func (n *Node) Address() string {
+	if a := n.Attributes["unique.network.ip-address"]; a != "" {
+		return a
+	}
+	host, _, err := net.SplitHostPort(n.HTTPAddr)
+	if err != nil {
+		return ""
+	}
+	return host
 }

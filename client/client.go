@@ -128,7 +128,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: c.address, Jitter: jitter})
+	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: func() string { return c.node.present().Address() }, Jitter: jitter})
 	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -1,28 +1,11 @@
 package client
 
 import (
-	"net"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 )
-
-// addressAttribute is the attribute of the node with its address.
-const addressAttribute = "unique.network.ip-address"
-
-// address returns the address of the node, for services whose port has none.
-func (c *Client) address() string {
-	n := c.node.present()
-	if a := n.Attributes[addressAttribute]; a != "" {
-		return a
-	}
-	host, _, err := net.SplitHostPort(n.HTTPAddr)
-	if err != nil {
-		return ""
-	}
-	return host
-}
 
 // replacer returns a function that replaces references in the texts of the services of a task, or of the group without a task.
 func (c *Client) replacer(a *api.Allocation, task string) func(string) string {

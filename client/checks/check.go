@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func endpoint(a *api.Allocation, task, label, literal, nodeAddress string) (addr
 		return "", "the service and the check have no port"
 	}
 	host, port := nodeAddress, 0
-	if p := labelled(a, task, label); p != nil {
+	if p := a.Port(task, label); p != nil {
 		host, port = p.HostIP, p.Value
 	} else if number, err := strconv.ParseUint(label, 10, 16); err == nil && number > 0 {
 		port = int(number)
@@ -117,27 +116,4 @@ func endpoint(a *api.Allocation, task, label, literal, nodeAddress string) (addr
 		return "", "the node has no address"
 	}
 	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port)), ""
-}
-
-// labelled returns the port of the allocation with that label.
-func labelled(a *api.Allocation, task, label string) *api.PortMapping {
-	res := a.AllocatedResources
-	if res == nil {
-		return nil
-	}
-	for _, p := range res.Shared.Ports {
-		if p.Label == label {
-			return &p
-		}
-	}
-	if own := res.Tasks[task]; own != nil {
-		for _, network := range own.Networks {
-			for _, p := range slices.Concat(network.ReservedPorts, network.DynamicPorts) {
-				if p.Label == label {
-					return &api.PortMapping{Label: label, HostIP: network.IP, Value: p.Value}
-				}
-			}
-		}
-	}
-	return nil
 }

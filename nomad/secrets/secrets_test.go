@@ -191,6 +191,11 @@ func TestARotationSealsEverythingAgain(t *testing.T) {
 	} else if shown, err := b.OpenToken(by); err != nil || shown.SecretID != token.SecretID || shown.SecretHash != "" {
 		t.Errorf("the token is %+v, %v", shown, err)
 	}
+	other := *token
+	other.AccessorID, other.SecretHash, other.SecretID = "other", "hash", now.ACLTokenBySecret(token.SecretID).SecretID
+	if _, err := b.OpenToken(&other); fault.Of(err) != fault.Unavailable || !strings.Contains(err.Error(), "token other") {
+		t.Errorf("the sealed secret opens for another token: %v", err)
+	}
 	if !maps.Equal(now.Volume("default", "w").Secrets, secrets.Reference("team", "nomad/jobs/csi")) || !maps.Equal(now.Volume("default", "lost").Secrets, lost) {
 		t.Error("a rotation changes a reference, or what it cannot open")
 	}

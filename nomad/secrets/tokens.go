@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -19,14 +20,17 @@ func (b *Box) SealToken(ctx context.Context, t *api.ACLToken) (*api.ACLToken, er
 	return &stored, err
 }
 
-// OpenToken returns a stored token as its users see it.
+// OpenToken returns a stored token as its users see it. A secret that cannot be decrypted is an error of class Unavailable.
 func (b *Box) OpenToken(t *api.ACLToken) (*api.ACLToken, error) {
 	shown := *t
 	shown.SecretHash = ""
 	if t.SecretHash == "" {
 		return &shown, nil
 	}
-	var err error
-	shown.SecretID, err = b.open(ofToken(t), t.SecretID)
-	return &shown, err
+	secret, err := b.open(ofToken(t), t.SecretID)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "the secret of token %s cannot be decrypted, although the token works: %w (see nomad operator root keyring list)", t.AccessorID, err)
+	}
+	shown.SecretID = secret
+	return &shown, nil
 }

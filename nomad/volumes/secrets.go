@@ -131,7 +131,7 @@ func (s *Service) Reseal(ctx context.Context) error {
 			_, err = s.write(ctx, &commands.Reseal{Values: values})
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("secrets of volumes stay sealed with an older root key", "error", err)
+			s.log.Warn("secrets of volumes or tokens stay sealed with an older root key", "error", err)
 		}
 		if err != nil || len(values) < resealed {
 			pause := time.NewTimer(resealAgain)

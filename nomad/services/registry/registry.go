@@ -17,9 +17,6 @@ import (
 // Provider is the provider of the services that the servers register.
 const Provider = "nomad"
 
-// addressAttribute is the attribute of a node with its address.
-const addressAttribute = "unique.network.ip-address"
-
 // Offers reports whether a group has services.
 func Offers(g *api.TaskGroup) bool {
 	return g != nil && (len(g.Services) > 0 || slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return len(t.Services) > 0 }))
@@ -109,26 +106,9 @@ func instance(a *api.Allocation, n *api.Node, s *api.Service, of string, task *a
 
 // endpoint returns the address and the port that a label or a number stands for; no label is the address of the node.
 func endpoint(a *api.Allocation, n *api.Node, task, label string) (string, int) {
-	if res := a.AllocatedResources; res != nil && label != "" {
-		for _, p := range res.Shared.Ports {
-			if p.Label == label {
-				return p.HostIP, p.Value
-			}
-		}
-		if own := res.Tasks[task]; own != nil {
-			for _, network := range own.Networks {
-				for _, p := range slices.Concat(network.ReservedPorts, network.DynamicPorts) {
-					if p.Label == label {
-						return network.IP, p.Value
-					}
-				}
-			}
-		}
+	if p := a.Port(task, label); p != nil {
+		return p.HostIP, p.Value
 	}
 	port, _ := strconv.Atoi(label)
-	address := n.Attributes[addressAttribute]
-	if colon := strings.LastIndexByte(n.HTTPAddr, ':'); address == "" && colon > 0 {
-		address = strings.Trim(n.HTTPAddr[:colon], "[]")
-	}
-	return address, port
+	return n.Address(), port
 }

@@ -101,7 +101,7 @@ func TestSecretsAreInNoFile(t *testing.T) {
 	c, stored := canaries{}, canaries{} // stored are those that the raft log has in clear, see docs/threat-model.md
 
 	token := a.ClientToken("canary", `namespace "default" { policy = "write" variables { path "*" { capabilities = ["write", "read", "list", "destroy"] } } }`)
-	c["a token"] = token.SecretID
+	c["a token"], c["the token of the bootstrap"] = token.SecretID, kit.ManagementToken
 	once, _, err := a.As(token.SecretID).ACLTokens().UpsertOneTimeToken(nil)
 	if err != nil {
 		t.Fatal(err)
