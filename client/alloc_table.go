@@ -38,6 +38,14 @@ func (t *table) get(id string) *entry {
 	return t.entries[id]
 }
 
+// alloc returns an allocation, nil when it is unknown.
+func (t *table) alloc(id string) *allocs.Alloc {
+	if e := t.get(id); e != nil {
+		return e.alloc
+	}
+	return nil
+}
+
 func (t *table) all() []*entry {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

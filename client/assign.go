@@ -37,7 +37,11 @@ const (
 
 // restore takes up the allocations of an earlier agent process.
 func (c *Client) restore(ctx context.Context, records map[string]*store.AllocRecord) {
-	for id, r := range records {
+	ids := slices.SortedFunc(maps.Keys(records), func(a, b string) int { // predecessors first: their successors look for them
+		return cmp.Or(cmp.Compare(records[a].Alloc.CreateIndex, records[b].Alloc.CreateIndex), cmp.Compare(a, b))
+	})
+	for _, id := range ids {
+		r := records[id]
 		if err := c.take(ctx, r.Alloc, r); err != nil {
 			c.log.Error("take up allocation", "alloc_id", id, "error", err)
 			continue
@@ -76,7 +80,7 @@ func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.Al
 			e.group = g
 			return g, nil
 		},
-		Ended: c.table.ended, Changed: c.reports.add, Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
+		Ended: c.table.ended, Find: c.table.alloc, Changed: c.reports.add, Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
 	}, a, restored)
 	if err != nil {
 		return err

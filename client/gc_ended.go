@@ -42,11 +42,17 @@ func (c *Client) collectEnded(ctx context.Context) error {
 	}
 }
 
-// ended lists the allocations of which only files are left, and of whose end the servers know.
+// ended lists the allocations of which only files are left, which no other allocation waits for, and of whose end the servers
+// know.
 func (c *Client) ended() []gc.Alloc {
 	var out []gc.Alloc
-	for _, e := range c.table.all() {
-		if !e.heard.Load() {
+	all := c.table.all()
+	wanted := map[string]bool{}
+	for _, e := range all {
+		wanted[e.alloc.Predecessor()] = true
+	}
+	for _, e := range all {
+		if !e.heard.Load() || wanted[e.alloc.ID()] {
 			continue
 		}
 		select {

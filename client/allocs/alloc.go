@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -60,6 +61,8 @@ type Config struct {
 	// Ended returns a channel that is closed once the tasks of another allocation of this node have ended;
 	// nil when there is no such allocation.
 	Ended func(allocID string) <-chan struct{}
+	// Find returns another allocation of this node, nil when there is none; a nil Find finds none.
+	Find func(allocID string) *Alloc
 	// Changed is called after every change that the servers should hear of. It must not block.
 	Changed func(allocID string)
 	Pace    steps.Pace
@@ -73,7 +76,11 @@ type Alloc struct {
 	dir  dirs.Alloc
 	// building makes its directories.
 	building *building
-	tasks    Tasks
+	// moving moves the data of its predecessor here.
+	moving *building
+	tasks  Tasks
+	// settled is set when it has the data of its predecessor, or will not get it.
+	settled atomic.Bool
 	// checks is nil when no checks are run.
 	checks *checks.Set
 	// marks are what the journal said when an earlier agent process had the allocation.
@@ -84,8 +91,9 @@ type Alloc struct {
 	// pulse is signalled when the health may have changed.
 	pulse             chan struct{}
 	stopOnce, endOnce sync.Once
-	// removing is full while the files are removed.
+	// removing is full while the files are removed, or data is moved out of them; removed is set then when they may be incomplete.
 	removing chan struct{}
+	removed  bool
 
 	mu    sync.Mutex
 	alloc *api.Allocation
@@ -100,11 +108,12 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 		return nil, err
 	}
 	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, clock: newClock(), stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
-	out.building = &building{build: dir.Build}
+	out.building, out.moving = &building{build: dir.Build}, &building{}
 	out.pulse, out.removing = make(chan struct{}, 1), make(chan struct{}, 1)
 	var old map[string]*store.TaskRecord
 	if restored != nil {
 		old, out.marks = restored.Tasks, restored.Steps
+		out.settled.Store(out.marks[data{}.Name()] == steps.MarkUp)
 	} else if err := c.Store.PutAlloc(a); err != nil {
 		return nil, fmt.Errorf("store allocation %s: %w", a.ID, err)
 	}
@@ -349,8 +358,10 @@ func (a *Alloc) Destroy(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := a.building.ended(ctx); err != nil { // it would make them again
-		return fmt.Errorf("destroy allocation %s: %w", a.id, err)
+	for _, b := range []*building{a.building, a.moving} { // they would make them again
+		if err := b.ended(ctx); err != nil {
+			return fmt.Errorf("destroy allocation %s: %w", a.id, err)
+		}
 	}
 	select {
 	case a.removing <- struct{}{}:
@@ -358,6 +369,7 @@ func (a *Alloc) Destroy(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	a.removed = true
 	if err := a.dir.Remove(); err != nil {
 		return fmt.Errorf("destroy allocation %s: %w", a.id, err)
 	}

@@ -28,8 +28,9 @@ type Scope struct {
 // list is the life of an allocation: Up from top to bottom, Down from bottom to top.
 func (a *Alloc) list() []steps.Step[Scope] {
 	return []steps.Step[Scope]{
-		directories{a.building, a.dir, func(text string) { a.tasks.Tell(a.taskNames(), eventWaiting, text) }},
+		directories{a.building, a.dir, a.tellWaiting},
 		predecessors{a.conf.Ended},
+		data{a},
 		// The network step comes here; tasks in host mode need none.
 		volumes{a.conf.Volumes},
 		workload{a.tasks},
@@ -38,6 +39,8 @@ func (a *Alloc) list() []steps.Step[Scope] {
 
 // eventWaiting is the event that names what an allocation waits for before its tasks are started.
 const eventWaiting = "Waiting"
+
+func (a *Alloc) tellWaiting(text string) { a.tasks.Tell(a.taskNames(), eventWaiting, text) }
 
 const (
 	// diskPause is the pause between tries to write to a disk that takes nothing.
@@ -55,7 +58,7 @@ type directories struct {
 	tell     func(text string)
 }
 
-// building makes directories, in a goroutine of its own: a disk that hangs holds up neither a stop nor the end of the agent.
+// building changes directories, in a goroutine of its own: a disk that hangs holds up neither a stop nor the end of the agent.
 type building struct {
 	build func() error
 	mu    sync.Mutex
@@ -112,17 +115,22 @@ func (b *building) outcome() error {
 func (directories) Name() string { return "directories" }
 
 func (s directories) Up(ctx context.Context, _ *Scope) error {
+	return s.building.untilDone(ctx, s.tell)
+}
+
+// untilDone repeats tries until one succeeds, fails for another reason than an unwritable disk, or ctx ends.
+func (b *building) untilDone(ctx context.Context, report func(text string)) error {
 	told := false
 	tell := func(why string) {
 		if !told {
-			s.tell("The disk of the node is waited for: " + why)
+			report("The disk of the node is waited for: " + why)
 		}
 		told = true
 	}
 	silence := time.NewTimer(diskSilence)
 	defer silence.Stop()
 	for {
-		for over := s.building.begin(); over != nil; {
+		for over := b.begin(); over != nil; {
 			select {
 			case <-over:
 				over = nil
@@ -132,7 +140,7 @@ func (s directories) Up(ctx context.Context, _ *Scope) error {
 				return ctx.Err()
 			}
 		}
-		err := s.building.outcome()
+		err := b.outcome()
 		if !dirs.Unwritable(err) {
 			return err
 		}

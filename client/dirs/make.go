@@ -28,7 +28,7 @@ type entry struct {
 }
 
 var sharedEntry = entry{sharedName, 0o777 | unix.S_ISVTX, true, []entry{
-	{name: "data", mode: 0o777}, {name: logsName, mode: 0o777 | unix.S_ISVTX, own: true}, {name: tmpName, mode: 0o777 | unix.S_ISVTX},
+	{name: dataName, mode: 0o777}, {name: logsName, mode: 0o777 | unix.S_ISVTX, own: true}, {name: tmpName, mode: 0o777 | unix.S_ISVTX},
 }}
 
 func taskEntry(name string) entry {

@@ -402,3 +402,33 @@ func TestDesiredUpdatesOfAStoppedJob(t *testing.T) {
 		}
 	}
 }
+
+// An update of a job with a sticky disk stays on the node of the data, although another node is better.
+func TestStickyDiskStaysOnItsNode(t *testing.T) {
+	t.Parallel()
+	for _, sticky := range []bool{false, true} {
+		c := newCluster(t)
+		c.nodes(4)
+		with := func(j *api.Job) {
+			j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: 10, Sticky: sticky}
+			j.TaskGroups[0].Affinities = []*api.Affinity{{LTarget: "${node.unique.name}", RTarget: "n2", Operand: "=", Weight: 100}}
+		}
+		j := job("j", api.JobTypeService, 1, with)
+		c.register(j)
+		c.run(j)
+		c.setRunning("j")
+		j = job("j", api.JobTypeService, 1, with, func(j *api.Job) {
+			j.TaskGroups[0].Affinities[0].RTarget = "n3"
+			j.TaskGroups[0].Tasks[0].Env = map[string]string{"new": "1"}
+		})
+		c.register(j)
+		want := "n3"
+		if sticky {
+			want = "n2"
+		}
+		o := c.run(j)
+		if list := placed(o); len(list) != 1 || list[0].NodeID != want || list[0].PreviousAllocation == "" {
+			t.Errorf("sticky %v: placed %+v, want on %s", sticky, list, want)
+		}
+	}
+}

@@ -19,7 +19,7 @@ func Later(j *api.Job) []error {
 			l.network(where, n)
 		}
 		if d := g.EphemeralDisk; d != nil {
-			l.asks(d.Sticky || d.Migrate, where, "ephemeral_disk: sticky and migrate")
+			l.asks(d.Migrate, where, "ephemeral_disk: migrate")
 		}
 		for _, name := range sorted(g.Volumes) {
 			if v := g.Volumes[name]; v != nil {

@@ -1,0 +1,73 @@
+package dirs
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+const dataName = "data"
+
+// TakeData moves what outlives an allocation from another allocation, whose tasks have ended, into this one, which
+// [Alloc.Build] has made: alloc/data, and local of each of the tasks. A directory that has content here already, or that
+// the other allocation does not have, is left as it is; so a move that was interrupted can be repeated.
+func (a Alloc) TakeData(from Alloc, tasks []string) error {
+	errs := []error{a.takePart(from, sharedName, dataName)}
+	for _, t := range tasks {
+		if err := a.takeLocal(from, t); err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", t, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a Alloc) takeLocal(from Alloc, task string) error {
+	if err := a.BuildTask(task); err != nil {
+		return err
+	}
+	return a.takePart(from, task, localName)
+}
+
+// takePart renames one directory. A rename replaces an empty directory and nothing else, and follows no links.
+func (a Alloc) takePart(from Alloc, dir, name string) error {
+	source, err := openOwn(from.dir, dir)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	var st unix.Stat_t
+	err = unix.Fstatat(source, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) || err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	target, err := openOwn(a.dir, dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	switch err := unix.Renameat(source, name, target, name); {
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return nil
+	case err != nil:
+		return fmt.Errorf("move %s/%s: %w", dir, name, err)
+	}
+	return errors.Join(unix.Fsync(target), unix.Fsync(source))
+}
+
+// openOwn opens a directory in that of an allocation, which only the agent can replace; unlike [openDir] for what needs more
+// than a place to start from.
+func openOwn(alloc, name string) (int, error) {
+	own, err := openDir(unix.AT_FDCWD, alloc)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(own)
+	return unix.Openat(own, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
