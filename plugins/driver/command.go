@@ -13,7 +13,7 @@ type Command struct {
 	TTY bool
 	// Stdin is the input; nil means none. The end of Stdin closes the command's input.
 	Stdin io.Reader
-	// Stdout and Stderr receive the output; nil discards it.
+	// Stdout and Stderr receive the output, maybe at the same time; nil discards it. An error of theirs ends the command.
 	Stdout, Stderr io.Writer
 	// Resize receives the sizes of the terminal; nil when it is never resized. Only with TTY.
 	Resize <-chan TerminalSize

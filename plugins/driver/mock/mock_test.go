@@ -25,9 +25,12 @@ func TestContract(t *testing.T) {
 		Killed:   map[string]any{"exit_signal": 9},
 		Print:    map[string]any{"run_for": "1ms", "stdout_string": "out\n", "stderr_string": "err\n"},
 		Missing:  map[string]any{"start_error": "no such thing"},
-		Bad:      map[string]any{"run_form": "5s"},
-		BadKey:   "run_form",
-		Logs:     true,
+		Commands: suite.Commands{
+			Exit7: []string{"exit", "7"}, Copy: []string{"cat"}, Sleep: []string{"sleep"}, Missing: []string{"missing"},
+		},
+		Bad:    map[string]any{"run_form": "5s"},
+		BadKey: "run_form",
+		Logs:   true,
 	})
 }
 

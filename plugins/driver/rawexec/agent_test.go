@@ -27,6 +27,8 @@ const agentEnv = "RAWEXEC_TEST_AGENT"
 type agentOrder struct {
 	StateDir, Program string
 	Task              *driver.Task
+	// Command is run in the task, when it is not nil.
+	Command []string
 }
 
 func agentMain() int {
@@ -43,14 +45,18 @@ func agentMain() int {
 	if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
 		return 1
 	}
+	if o.Command != nil {
+		_, err := d.Exec(context.Background(), o.Task.ID, &driver.Command{Args: o.Command})
+		fmt.Fprintln(os.Stderr, err)
+	}
 	time.Sleep(time.Minute)
 	return 0
 }
 
 // agentOf makes a process that starts a task.
-func agentOf(t *testing.T, stateDir string, task *driver.Task) *exec.Cmd {
+func agentOf(t *testing.T, stateDir string, task *driver.Task, command ...string) *exec.Cmd {
 	t.Helper()
-	order, err := json.Marshal(agentOrder{StateDir: stateDir, Program: program, Task: task})
+	order, err := json.Marshal(agentOrder{StateDir: stateDir, Program: program, Task: task, Command: command})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,13 @@ func startInKilledAgent(t *testing.T, stateDir string, task *driver.Task, when <
 // startInAgent starts a task in another process, kills that with SIGKILL and returns the task's handle.
 func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Handle {
 	t.Helper()
-	agent := agentOf(t, stateDir, task)
+	return startInAgentThatRuns(t, stateDir, task, nil, "")
+}
+
+// startInAgentThatRuns also runs a command in the task, and kills the process when the file of a name exists.
+func startInAgentThatRuns(t *testing.T, stateDir string, task *driver.Task, command []string, file string) *driver.Handle {
+	t.Helper()
+	agent := agentOf(t, stateDir, task, command...)
 	out, err := agent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +104,9 @@ func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Hand
 	var h driver.Handle
 	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&h); err != nil {
 		t.Fatal(err)
+	}
+	if file != "" {
+		suite.Eventually(t, "the command runs", func() bool { _, err := os.Stat(file); return err == nil })
 	}
 	if err := agent.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ var (
 	_ driver.LeaseKeeper = (*Driver)(nil)
 	_ driver.Keeper      = (*Driver)(nil)
 	_ driver.Finder      = (*Driver)(nil)
+	_ driver.Execer      = (*Driver)(nil)
 )
 
 // New makes the driver; it touches nothing before its first task.
@@ -100,9 +101,9 @@ func (d *Driver) prepareState() (string, error) {
 // Name is "raw_exec".
 func (d *Driver) Name() string { return Name }
 
-// Capabilities of raw_exec: mounts and signals, no isolation.
+// Capabilities of raw_exec: mounts, signals and commands, no isolation.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Isolation: driver.IsolationNone}
+	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone}
 }
 
 // ValidateConfig checks the config block of a task.

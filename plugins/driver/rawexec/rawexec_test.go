@@ -57,6 +57,11 @@ func sh(script string) map[string]any {
 	return map[string]any{"command": "/bin/sh", "args": []any{"-c", script}}
 }
 
+func command(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// self prints what a command has from its task. The shell sets variables of its own.
+const self = `env | sort | grep -v ^_=; pwd; id; cat /proc/self/cgroup; cat /proc/self/oom_score_adj; grep Cpus_allowed_list /proc/self/status; readlink /proc/self/ns/mnt; ls /proc/self/fd; echo end`
+
 func harness(change ...func(*rawexec.Config)) suite.Harness {
 	var dirs sync.Map
 	return suite.Harness{
@@ -76,10 +81,23 @@ func harness(change ...func(*rawexec.Config)) suite.Harness {
 		Missing:   map[string]any{"command": "no-such-program"},
 		Family:    sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait`),
 		ReadMount: sh(`cat data/hello`),
-		Bad:       map[string]any{"command": "x", "arguments": []any{}},
-		BadKey:    "arguments",
-		Durable:   true,
-		Logs:      true,
+		Commands: suite.Commands{
+			Print:    command(`echo out; echo err >&2`),
+			Exit7:    command(`exit 7`),
+			Killed:   command(`kill -9 $$`),
+			Copy:     []string{"cat"},
+			Sleep:    []string{"/bin/sleep", "1000"},
+			Missing:  []string{"no-such-program"},
+			Family:   command(`setsid sh -c 'sleep 1000 & echo $!; wait' & wait`),
+			Leave:    command(`echo before; sleep 1000 & exit 3`),
+			Size:     command(`while read line; do stty size; done`),
+			Self:     command(self),
+			SelfTask: sh(self + `; sleep 1000`),
+		},
+		Bad:     map[string]any{"command": "x", "arguments": []any{}},
+		BadKey:  "arguments",
+		Durable: true,
+		Logs:    true,
 	}
 }
 

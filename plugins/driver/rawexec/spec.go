@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	defaultPath          = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	defaultMaxFiles      = 10
 	defaultMaxFileSizeMB = 10
 )
@@ -78,7 +77,7 @@ func programs(command string, t *driver.Task) []string {
 	if strings.ContainsRune(command, '/') {
 		return out
 	}
-	for _, dir := range filepath.SplitList(cmp.Or(t.Env["PATH"], defaultPath)) {
+	for _, dir := range filepath.SplitList(cmp.Or(t.Env["PATH"], frame.DefaultPath)) {
 		if filepath.IsAbs(dir) {
 			out = append(out, filepath.Join(dir, command))
 		}

@@ -36,6 +36,8 @@ type Harness struct {
 	Family map[string]any
 	// ReadMount prints the file "hello" of the mount at data.
 	ReadMount map[string]any
+	// Commands are those that can be run inside a task, which is one of Sleep unless a test names another.
+	Commands Commands
 	// Bad is a config that does not validate, and BadKey the key that the error must name.
 	Bad    map[string]any
 	BadKey string
@@ -43,6 +45,29 @@ type Harness struct {
 	Durable bool
 	// Logs is set when the driver writes log files.
 	Logs bool
+}
+
+// Commands are programs with their arguments for tests of [driver.Execer]. What the driver cannot do is nil.
+type Commands struct {
+	// Print writes "out" to standard output, "err" to standard error, each as a line.
+	Print []string
+	// Exit7 ends with code 7, Killed by its own SIGKILL.
+	Exit7, Killed []string
+	// Copy copies its input to its output until the end of the input.
+	Copy []string
+	// Sleep runs as long as the task.
+	Sleep []string
+	// Missing has no such program.
+	Missing []string
+	// Family prints the pid of a child in a session of its own, as the host counts, as a line, and waits for it.
+	Family []string
+	// Leave starts a child that keeps the output open, and ends without it.
+	Leave []string
+	// Size prints the rows and columns of its terminal, as a line, after each line of its input.
+	Size []string
+	// Self prints its environment, working directory, ids and cgroups. SelfTask is a task that prints the same and stays.
+	Self     []string
+	SelfTask map[string]any
 }
 
 const limit = time.Minute
@@ -75,6 +100,20 @@ func Run(t *testing.T, h Harness) {
 		{"Signal", signal, h.Sleep != nil},
 		{"OutputIsKept", output, h.Print != nil && h.Logs},
 		{"MountIsSeen", mount, h.ReadMount != nil},
+		{"CommandOutput", commandOutput, h.Commands.Print != nil},
+		{"CommandExitCode", commandExit, h.Commands.Exit7 != nil},
+		{"CommandInput", commandInput, h.Commands.Copy != nil},
+		{"CommandManyBytes", commandManyBytes, h.Commands.Copy != nil},
+		{"CommandWriterFails", commandWriterFails, h.Commands.Copy != nil},
+		{"CommandOnTerminal", commandTerminal, h.Commands.Size != nil},
+		{"CommandIsAsTheTask", commandSelf, h.Commands.Self != nil},
+		{"CommandRefused", commandRefused, h.Commands.Missing != nil},
+		{"CommandEndsWithContext", commandEndsWithContext, h.Commands.Sleep != nil},
+		{"CommandTreeEndsWithContext", commandTree, h.Commands.Family != nil},
+		{"CommandEndsWithTask", commandEndsWithTask, h.Commands.Sleep != nil},
+		{"CommandLeavesChild", commandLeaves, h.Commands.Leave != nil},
+		{"CommandsTogether", commandsTogether, h.Commands.Copy != nil},
+		{"CommandAfterRecovery", commandRecovered, h.Durable && h.Commands.Copy != nil},
 		{"RecoverRunning", recoverRunning, h.Durable && h.Sleep != nil},
 		{"RecoverExited", recoverExited, h.Durable && h.Exit7 != nil},
 		{"RecoverDestroyed", recoverDestroyed, h.Durable && h.Sleep != nil},

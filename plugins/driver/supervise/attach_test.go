@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 func TestSupervisingProcessThatDoesNotAnswerIsNotNone(t *testing.T) {
@@ -195,5 +196,48 @@ func TestProcessThatEndsWhileItIsAskedIsNotFound(t *testing.T) {
 	}()
 	if id, err := supervise.Find(t.Context(), state); !errors.Is(err, fault.NotFound) {
 		t.Errorf("%+v, %v", id, err)
+	}
+}
+
+// A supervising process of an older agent ends the connection of an order that it does not know.
+func TestOlderSupervisingProcessRunsNoCommands(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", state+".sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	running := frame.Running{TaskID: "a/t/1", PID: int64(os.Getpid()), StartedAt: time.Now().UnixNano()}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Write(frame.Wrap(frame.KindRunning, running.Encode()))
+				_, _ = conn.Read(make([]byte, frame.HeaderSize))
+				_ = conn.Close()
+			}()
+		}
+	}()
+	id, err := supervise.Find(t.Context(), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := supervise.Attach(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Detach()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	fd := int(null.Fd())
+	if _, err := p.Command(t.Context(), []string{"true"}, false, [3]int{fd, fd, fd}); !errors.Is(err, fault.Unimplemented) || !strings.Contains(err.Error(), "restart the task") {
+		t.Errorf("error %v", err)
 	}
 }

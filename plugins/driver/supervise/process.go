@@ -61,6 +61,8 @@ type Process struct {
 	child *os.Process // nil when an earlier agent started it
 	done  chan struct{}
 	exit  Exit // valid after done is closed
+	// starting is held while a command is started in the task.
+	starting sync.Mutex
 
 	mu sync.Mutex
 	// conn is nil while the supervising process has not answered.

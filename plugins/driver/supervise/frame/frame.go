@@ -16,6 +16,10 @@ const (
 	// KindRelease ends the keeping of a lease after the exit of the task: its volumes are unmounted, or another process
 	// keeps it.
 	KindRelease Kind = 'E'
+	// KindCommand asks to run a command inside the task, on this connection only: it comes with [CommandFiles] descriptors.
+	// The replies are a Running of the command, or a Failed, and an Exited. KindKill, and the end of the connection, kill
+	// the command and all that it has started.
+	KindCommand Kind = 'C'
 	// KindRunning carries a Running.
 	KindRunning Kind = 'R'
 	// KindFailed carries a Failed: the task was not started.

@@ -33,6 +33,10 @@ func TestSpecSurvivesTheWire(t *testing.T) {
 
 func TestReportsSurviveTheWire(t *testing.T) {
 	r, f, x := frame.Running{TaskID: "t", PID: 5, StartedAt: 6, LeaseOf: "a"}, frame.Failed{Again: true, Text: "no"}, frame.Exited{Code: 1, Signal: 2, OOM: true, FinishedAt: 3, LeaseEnded: true, Keeps: true}
+	c, c2 := frame.Command{Args: []string{"a", ""}, TTY: true}, frame.Command{}
+	if err := c2.Decode(c.Encode()); err != nil || !reflect.DeepEqual(c, c2) {
+		t.Error(c2, err)
+	}
 	var r2 frame.Running
 	var f2 frame.Failed
 	var x2 frame.Exited

@@ -6,6 +6,8 @@ const (
 	sysSyncfs = 306
 	sysStatx  = 332
 
+	sysMemfdCreate = 319
+
 	sysTimerfdCreate  = 283
 	sysTimerfdSettime = 286
 )

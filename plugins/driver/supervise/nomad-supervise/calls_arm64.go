@@ -6,6 +6,8 @@ const (
 	sysSyncfs = 267
 	sysStatx  = 291
 
+	sysMemfdCreate = 279
+
 	sysTimerfdCreate  = 85
 	sysTimerfdSettime = 86
 )

@@ -13,6 +13,8 @@
 // below it, and "no child left" is the proof that the task's tree has ended. The third one moves the output of the task: a
 // disk that hangs below the logs holds up neither an agent's orders nor the end of a lease.
 //
+// Commands inside the task are run by processes of their own, see runCommand.
+//
 // Started by the agent with the directory of Spec.State as working directory and one end of a socket pair as
 // descriptor 3. Its files are <State>.sock (commands after an agent's restart) while it runs and
 // <State>.exit (an exited report) after the end.

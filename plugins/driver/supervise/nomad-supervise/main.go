@@ -26,6 +26,8 @@ type supervisor struct {
 	lease     lease
 	// killed is set when an agent has ordered the kill of the task.
 	killed bool
+	// ending is set when the main process has ended: no more commands are run inside the task.
+	ending bool
 	// helpers is set when only processes that serve mounts outlive the task, gone when no process of it is left.
 	helpers, gone bool
 	// exit is the report of the end; nil while the main process runs.
@@ -34,6 +36,9 @@ type supervisor struct {
 }
 
 func main() {
+	if isCommand() {
+		runCommand()
+	}
 	syscall.CloseOnExec(agentFD)
 	syscall.CloseOnExec(lockFD)
 	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
@@ -100,6 +105,7 @@ func send(fd int, kind frame.Kind, body []byte) {
 // finish runs after the main process ended: ends the rest of the tree, keeps the last output, and the volumes within
 // their lease.
 func (s *supervisor) finish() {
+	s.ending = true
 	finishedAt := now()
 	s.endTree()
 	s.lease.leave()

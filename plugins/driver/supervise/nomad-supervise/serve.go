@@ -32,8 +32,9 @@ func poll(fds []pollFD, timeoutMS int64) {
 // agent is a connection that commands come over; fd is -1 when the place is free.
 type agent struct {
 	fd     int
-	inbox  [16]byte // the beginning of a command
+	inbox  [16]byte // the beginning of an order
 	unread int
+	files  []int // descriptors that came with it
 }
 
 // serve obeys commands until the main process has ended.
@@ -110,7 +111,30 @@ func (a *agent) hangUp() {
 	if a.fd >= 0 {
 		_ = syscall.Close(a.fd)
 	}
-	a.fd, a.unread = -1, 0
+	closeAll(a.files)
+	a.fd, a.unread, a.files = -1, 0, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = syscall.Close(fd)
+	}
+}
+
+// rights has room for the descriptors of a command.
+var rights [cmsgHeader + 4*frame.CommandFiles]byte
+
+const cmsgHeader = 16 // of 64-bit systems
+
+// take keeps the descriptors that came with a frame.
+func (a *agent) take(control []byte) {
+	closeAll(a.files)
+	a.files = nil
+	messages, err := syscall.ParseSocketControlMessage(control)
+	if err != nil || len(messages) != 1 {
+		return
+	}
+	a.files, _ = syscall.ParseUnixRights(&messages[0])
 }
 
 // leaseOver reports whether the task must end. This process may have been stopped while the lease was renewed:
@@ -134,7 +158,7 @@ func (s *supervisor) hear(a *agent) bool {
 	if a.fd < 0 {
 		return false
 	}
-	n, _, err := syscall.Recvfrom(a.fd, a.inbox[a.unread:], syscall.MSG_DONTWAIT)
+	n, control, _, _, err := syscall.Recvmsg(a.fd, a.inbox[a.unread:], rights[:], syscall.MSG_DONTWAIT|syscall.MSG_CMSG_CLOEXEC)
 	if err == syscall.EAGAIN || err == syscall.EINTR {
 		return false
 	}
@@ -142,9 +166,12 @@ func (s *supervisor) hear(a *agent) bool {
 		a.hangUp()
 		return false
 	}
+	if control > 0 {
+		a.take(rights[:control])
+	}
 	a.unread += n
 	for {
-		used := s.obey(a.inbox[:a.unread])
+		used := s.obey(a, a.inbox[:a.unread])
 		if used < 0 {
 			a.hangUp()
 			return false
@@ -157,8 +184,8 @@ func (s *supervisor) hear(a *agent) bool {
 	}
 }
 
-// obey carries out the first command and returns its length: 0 when it is not whole, -1 when it is nonsense.
-func (s *supervisor) obey(b []byte) int {
+// obey carries out the first order and returns its length: 0 when it is not whole, -1 when the connection ends with it.
+func (s *supervisor) obey(a *agent, b []byte) int {
 	if len(b) < frame.HeaderSize {
 		return 0
 	}
@@ -175,6 +202,9 @@ func (s *supervisor) obey(b []byte) int {
 	case kind == frame.KindKill && n == 0:
 		s.killed = true
 		s.killTree(false)
+	case kind == frame.KindCommand && n == 0:
+		s.command(a)
+		return -1 // the connection is that of the command now
 	case kind == frame.KindRelease && n == 0:
 		s.lease.released = true
 	case kind == frame.KindLease && n == 8:

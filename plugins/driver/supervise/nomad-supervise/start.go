@@ -94,50 +94,18 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 		return f2
 	}
 	attr := syscall.ProcAttr{
-		Dir: s.spec.Dir, Env: s.spec.Env, Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd},
-	}
-	if s.spec.User {
-		attr.Sys.Credential = credential(&s.spec)
-	}
-	if s.cgroup != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, s.cgroup.fd
+		Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd},
 	}
 	s.startedAt = now()
-	release, f3 := pin(s.spec.Cores)
-	if f3 != nil {
-		return f3
-	}
-	defer release()
-	defer enterCpuset(&s.spec)()
-	leave, f3 := join(&s.spec)
-	if f3 != nil {
-		return f3
-	}
-	defer leave()
-	if err := confine(&s.spec); err != nil {
-		return failed(false, "give up privileges: "+err.Error())
-	}
-	restore, err := setOOMScore(s.spec.OOMScore)
-	if err != nil {
-		return failed(false, "\"oom_score_adj\": "+err.Error())
-	}
-	defer restore()
-	pid := 0
-	fork := func() (err error) {
-		pid, err = syscall.ForkExec(program, s.spec.Args, &attr)
-		return err
-	}
-	err = v.in(fork)
-	if err != nil && s.cgroup != nil && s.cgroup.own {
+	pid, f2 := fork(&s.spec, program, s.spec.Args, &attr, s.cgroup, v)
+	if f2 != nil && s.cgroup != nil && s.cgroup.own {
 		s.cgroup.remove()
 		s.cgroup = nil
-		attr.Sys.UseCgroupFD = false
-		err = v.in(fork)
+		pid, f2 = fork(&s.spec, program, s.spec.Args, &attr, nil, v)
 	}
-	if err != nil {
-		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
-		return failed(again, "execute "+program+where(&s.spec)+": "+err.Error())
+	if f2 != nil {
+		return f2
 	}
 	if s.logs != nil {
 		_ = syscall.Close(outWrite)
@@ -147,6 +115,45 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	s.reaper = newReaper(pid)
 	go s.reaper.run()
 	return nil
+}
+
+// fork starts a program of the task: with its user, environment, directory, cgroups, cores, mounts and rights.
+func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAttr, c *cgroup, v *view) (pid int, f *frame.Failed) {
+	attr.Dir, attr.Env = spec.Dir, spec.Env
+	if spec.User {
+		attr.Sys.Credential = credential(spec)
+	}
+	if attr.Sys.UseCgroupFD = c != nil; c != nil {
+		attr.Sys.CgroupFD = c.fd
+	}
+	release, f := pin(spec.Cores)
+	if f != nil {
+		return 0, f
+	}
+	defer release()
+	defer enterCpuset(spec)()
+	leave, f := join(spec)
+	if f != nil {
+		return 0, f
+	}
+	defer leave()
+	if err := confine(spec); err != nil {
+		return 0, failed(false, "give up privileges: "+err.Error())
+	}
+	restore, err := setOOMScore(spec.OOMScore)
+	if err != nil {
+		return 0, failed(false, "\"oom_score_adj\": "+err.Error())
+	}
+	defer restore()
+	err = v.in(func() (err error) {
+		pid, err = syscall.ForkExec(program, args, attr)
+		return err
+	})
+	if err != nil {
+		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
+		return 0, failed(again, "execute "+program+where(spec)+": "+err.Error())
+	}
+	return pid, nil
 }
 
 // where adds to the text of a failed start what else than the program may be the reason.

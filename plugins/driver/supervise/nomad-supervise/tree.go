@@ -87,6 +87,11 @@ func (s *supervisor) killTree(thorough bool) {
 	if s.cgroup.kill() && !thorough {
 		return
 	}
+	killDescendants()
+}
+
+// killDescendants kills by the process table what descends from this process.
+func killDescendants() {
 	self := syscall.Getpid()
 	parents := processTable()
 	for pid := range parents {
