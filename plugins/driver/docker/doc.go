@@ -1,7 +1,8 @@
 // Package docker runs tasks as containers of a Docker engine, or of one with a compatible API.
 //
 // Its parts: docker/config reads both config blocks, docker/spec describes the container of a task, docker/image gets and
-// removes images, docker/logs copies the output, docker/usage measures, docker/engine connects.
+// removes images, docker/logs copies the output, docker/usage measures, docker/command runs commands in
+// containers, docker/engine connects.
 //
 // # Containers
 //

@@ -118,10 +118,23 @@ func TestContract(t *testing.T) {
 		Missing:   taskConfig(map[string]any{"entrypoint": []any{"/no-such-program"}}),
 		Family:    taskConfig(hostPID, "family"),
 		ReadMount: taskConfig(nil, "cat", "/data/hello"),
-		Bad:       map[string]any{"image": "x", "imagine": true},
-		BadKey:    "imagine",
-		Durable:   true,
-		Logs:      true,
+		Commands: suite.Commands{
+			Print:    []string{"/task", "print"},
+			Exit7:    []string{"/task", "exit", "7"},
+			Killed:   []string{"/task", "killed"},
+			Copy:     []string{"/task", "copy"},
+			Sleep:    []string{"/task", "sleep"},
+			Missing:  []string{"/no-such-program"},
+			Family:   []string{"/task", "family"},
+			Leave:    []string{"/task", "leave"},
+			Size:     []string{"/task", "size"},
+			Self:     []string{"/task", "self"},
+			SelfTask: taskConfig(map[string]any{"work_dir": "/data"}, "self", "stay"),
+		},
+		Bad:     map[string]any{"image": "x", "imagine": true},
+		BadKey:  "imagine",
+		Durable: true,
+		Logs:    true,
 	})
 }
 

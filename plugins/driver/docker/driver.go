@@ -72,6 +72,7 @@ type Driver struct {
 var (
 	_ driver.Driver = (*Driver)(nil)
 	_ driver.Finder = (*Driver)(nil)
+	_ driver.Execer = (*Driver)(nil)
 )
 
 // New makes the driver; it touches nothing before its first task.
@@ -85,9 +86,9 @@ func New(c Config, log hclog.Logger) *Driver {
 // Name is "docker".
 func (d *Driver) Name() string { return Name }
 
-// Capabilities of docker: mounts and signals, the files of an image.
+// Capabilities of docker: mounts, signals and commands, the files of an image.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Isolation: driver.IsolationImage}
+	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationImage}
 }
 
 // ValidateConfig checks the config block of a task, also against what the agent permits.

@@ -112,6 +112,9 @@ func inBackground(t *testing.T, d *rawexec.Driver, id string) (child int, done c
 	}()
 	var b [16]byte
 	n, err := in.Read(b[:])
+	if err != nil {
+		t.Fatal(err)
+	}
 	if child, err = strconv.Atoi(strings.TrimSpace(string(b[:n]))); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (s *Streams) Copy(ctx context.Context, fail context.CancelCauseFunc) {
 // copyInput copies until the end of the input, or of the process.
 func (s *Streams) copyInput(to *os.File) {
 	if s.command.TTY {
-		typeInput(to, s.command.Stdin)
+		Type(to, s.command.Stdin)
 		return
 	}
 	_, _ = io.Copy(to, onlyReader{s.command.Stdin})

@@ -69,8 +69,8 @@ func cells(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) }
 // endOfInput is the character that ends the input of a terminal; in the middle of a line the first one ends the line only.
 const endOfInput = 4
 
-// typeInput copies input to a terminal, and its end as the character for it.
-func typeInput(to io.Writer, from io.Reader) {
+// Type copies input to a terminal, and its end as the character for it.
+func Type(to io.Writer, from io.Reader) {
 	buf, inLine := make([]byte, 4096), false
 	for {
 		n, err := from.Read(buf)

@@ -2,16 +2,19 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 func main() {
@@ -45,6 +48,32 @@ func run(what string, args []string) {
 		must(child.Start())
 		fmt.Println(child.Process.Pid)
 		_ = child.Wait()
+	case "leave": // a child that keeps the output open
+		fmt.Println("before")
+		child := exec.Command("/task", "sleep")
+		child.Stdout = os.Stdout
+		must(child.Start())
+		os.Exit(3)
+	case "copy":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		must(err)
+	case "size":
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			var size [4]uint16
+			_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, 0, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
+			fmt.Println(size[0], size[1])
+		}
+	case "self": // what a process has from its container, and "stay" when it is to sleep then
+		env := os.Environ()
+		slices.Sort(env)
+		groups, _ := os.Getgroups()
+		wd, _ := os.Getwd()
+		cgroup, err := os.ReadFile("/proc/self/cgroup")
+		must(err)
+		fmt.Println(strings.Join(env, "\n"), os.Getuid(), os.Getgid(), groups, wd, string(cgroup), "end")
+		if args[0] != "" {
+			sleep()
+		}
 	case "cat":
 		text, err := os.ReadFile(args[0])
 		must(err)
