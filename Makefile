@@ -3,6 +3,7 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
+ARTIFACT := client/artifacts/bin/nomad-artifact.gz
 E2E_TABLE := bin/e2e-table.txt
 TESTLOG := $(CURDIR)/bin/testlog
 ROOT := $(filter 0,$(shell id -u))
@@ -35,9 +36,15 @@ build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
 
 # The supervising process is a binary of its own, carried inside nomad.
-supervise:
+supervise: $(ARTIFACT)
 	@mkdir -p $(dir $(SUPERVISE))
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
+
+# The program that downloads artifacts is a module of its own: nomad does not link its libraries.
+$(ARTIFACT): $(wildcard client/artifacts/nomad-artifact/*.go client/artifacts/nomad-artifact/go.*)
+	@mkdir -p $(dir $@)
+	cd client/artifacts/nomad-artifact && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-artifact .
+	gzip -9 -n -f $(basename $@)
 
 check: supervise
 	@out=$$($(TOOL) gofumpt -l $$(find . -name '*.go')) || exit 1; \
@@ -51,8 +58,8 @@ check: supervise
 	  124*|*"fetching vulnerabilities"*) echo "left out: the database of known vulnerabilities cannot be reached";; \
 	  *) echo "$$out"; exit 1;; esac
 	$(GO) mod tidy -diff
-	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
-	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) vet ./...) || exit 1; done
+	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
 # What repeats itself for long is in make soak.
@@ -136,4 +143,4 @@ generate:
 	$(GO) generate ./...
 
 clean:
-	rm -rf bin $(SUPERVISE) coverage.out
+	rm -rf bin $(SUPERVISE) $(ARTIFACT) coverage.out

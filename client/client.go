@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
@@ -38,14 +39,15 @@ type Client struct {
 	// intro is the introduction token; serveNode alone uses it after New.
 	intro string
 
-	db      *store.DB
-	tree    dirs.Tree
-	drivers map[string]*adopted
-	watch   *fingerprint.Drivers
-	volumes *volumes.Service
-	stats   *stats.Host
-	checks  *checks.Prober
-	hostEnv map[string]string
+	db        *store.DB
+	tree      dirs.Tree
+	drivers   map[string]*adopted
+	watch     *fingerprint.Drivers
+	volumes   *volumes.Service
+	stats     *stats.Host
+	checks    *checks.Prober
+	hostEnv   map[string]string
+	artifacts *artifacts.Fetcher
 
 	node    *record
 	table   *table
@@ -98,6 +100,7 @@ func New(conf Config) (*Client, error) {
 		own.StateDir = filepath.Join(conf.StateDir, "docker")
 		conf.Docker = &own
 	}
+	conf.Artifacts.Dir = filepath.Join(conf.StateDir, "artifacts")
 	log := conf.Log.Named("client")
 	done := slow.Begin(log, "read the identity of the node", conf.StateDir)
 	id, secret, fresh, err := identity(conf.StateDir)
@@ -115,6 +118,7 @@ func New(conf Config) (*Client, error) {
 	c := &Client{
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: conf.tree(), drivers: conf.drivers(),
 		hostEnv: conf.inherited(os.Environ()), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
+		artifacts:  artifacts.New(conf.Artifacts),
 		rollback:   api.RollbackUnseen,
 		stateLost:  !fresh && db.Fresh(),
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},

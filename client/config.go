@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/client/secrets"
@@ -103,6 +104,9 @@ type Config struct {
 	// Drivers are task drivers in addition to the built-in ones.
 	Drivers []driver.Driver
 
+	// Artifacts limits downloads of artifacts; New sets the directory.
+	Artifacts artifacts.Config
+
 	// ServeTask begins to serve the HTTP API on the socket of a task until the listener is closed; nil makes no sockets.
 	ServeTask func(l net.Listener, allocID, task string)
 
@@ -119,7 +123,7 @@ func Default() Config {
 	return Config{
 		Region: api.GlobalRegion, Datacenter: "dc1", NodePool: api.NodePoolDefault,
 		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
-		GC: gc.DefaultLimits(), GCInterval: time.Minute,
+		GC: gc.DefaultLimits(), GCInterval: time.Minute, Artifacts: artifacts.Default(),
 	}
 }
 

@@ -18,4 +18,6 @@ type TaskRecord struct {
 	// Restarts counts the restarts in the window of the restart policy that began at WindowStart.
 	Restarts    int       `msg:",omitempty"`
 	WindowStart time.Time `msg:",omitempty"`
+	// Fetched is set when the artifacts of the task are in its directory.
+	Fetched bool `msg:",omitempty"`
 }

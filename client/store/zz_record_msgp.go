@@ -19,8 +19,8 @@ const (
 func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.State == nil {
 		zb0001Len--
@@ -41,6 +41,10 @@ func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.WindowStart == (time.Time{}) {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Fetched == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -79,6 +83,11 @@ func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "WindowStart"
 			o = append(o, 0xab, 0x57, 0x69, 0x6e, 0x64, 0x6f, 0x77, 0x53, 0x74, 0x61, 0x72, 0x74)
 			o = msgp.AppendTime(o, z.WindowStart)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Fetched"
+			o = append(o, 0xa7, 0x46, 0x65, 0x74, 0x63, 0x68, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Fetched)
 		}
 	}
 	return
@@ -163,6 +172,12 @@ func (z *TaskRecord) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "WindowStart")
 				return
 			}
+		case "Fetched":
+			z.Fetched, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Fetched")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -183,6 +198,6 @@ func (z *TaskRecord) Msgsize() (s int) {
 	} else {
 		s += z.State.Msgsize()
 	}
-	s += 8 + msgp.Uint64Size + 7 + msgp.BytesPrefixSize + len(z.Handle) + 9 + msgp.IntSize + 12 + msgp.TimeSize
+	s += 8 + msgp.Uint64Size + 7 + msgp.BytesPrefixSize + len(z.Handle) + 9 + msgp.IntSize + 12 + msgp.TimeSize + 8 + msgp.BoolSize
 	return
 }

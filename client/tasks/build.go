@@ -62,8 +62,6 @@ func (s driverTask) up(_ context.Context, a *attempt) error {
 // unsupported returns an error for fields that are parsed but not implemented.
 func unsupported(spec *api.Task) error {
 	switch {
-	case len(spec.Artifacts) > 0:
-		return fault.New(fault.Unimplemented, "task %s: artifact blocks are not supported yet", spec.Name)
 	case spec.Vault != nil:
 		return fault.New(fault.Unimplemented, "task %s: vault blocks are not supported yet", spec.Name)
 	case spec.Schedule != nil:

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -102,6 +103,17 @@ func causeEvent(because stopCause) *api.TaskEvent {
 func driverFailure(err error) *api.TaskEvent {
 	e := event(api.EventDriverFailure, err.Error())
 	e.TaskEventCause, e.Details["driver_error"] = &api.TaskEventCause{DriverError: err.Error()}, err.Error()
+	return e
+}
+
+// failure returns the event of an error of a step.
+func failure(err error) *api.TaskEvent {
+	var download downloadError
+	if !errors.As(err, &download) {
+		return setupFailure(err)
+	}
+	e := event(api.EventArtifactDownloadFailed, err.Error())
+	e.TaskEventCause, e.Details["download_error"] = &api.TaskEventCause{DownloadError: err.Error()}, err.Error()
 	return e
 }
 

@@ -58,6 +58,8 @@ type Config struct {
 	ServeAPI func(l net.Listener, task string)
 	// Secrets fetches what secret blocks name; nil refuses them.
 	Secrets Secrets
+	// Artifacts downloads artifacts; nil refuses them.
+	Artifacts Artifacts
 	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
 	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is

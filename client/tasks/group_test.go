@@ -365,7 +365,7 @@ func TestTextFilesReplaceWhatTheTaskPutInTheirPlace(t *testing.T) {
 
 func TestSetupThatCannotWorkFailsTheTask(t *testing.T) {
 	for want, task := range map[string]*api.Task{
-		"artifact":                  {Artifacts: []*api.TaskArtifact{{}}},
+		"downloads no artifacts":    {Artifacts: []*api.TaskArtifact{{}}},
 		"template":                  {Templates: []*api.Template{{EmbeddedTmpl: `{{ env "X" }}`}}},
 		"vault":                     {Vault: &api.Vault{}},
 		"not a volume of the group": {VolumeMounts: []*api.VolumeMount{{Volume: "none", Destination: "x"}}},

@@ -157,7 +157,7 @@ func (t *task) start(ctx context.Context, a *attempt) *outcome {
 		return &outcome{left: ctx.Err() != nil, stopRequested: t.isStopRequested()}
 	}
 	if err = a.cred.hide(err); err != nil {
-		t.emit(setupFailure(err))
+		t.emit(failure(err))
 		return &outcome{err: err}
 	}
 	h, err := d.Start(starting, a.job)

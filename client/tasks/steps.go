@@ -43,6 +43,7 @@ func (t *task) steps() []step {
 		csiPlugin{t},
 		signedIdentities{t},
 		secretValues{t},
+		artifactFiles{t},
 		payload{t},
 		plainTemplates{t},
 		volumeMounts{t},
@@ -68,6 +69,8 @@ type attempt struct {
 	env *taskenv.Env
 	// mounts are those of the plugin and of the volumes; csiPlugin and volumeMounts.
 	mounts []driver.Mount
+	// downloading is set when the download has been reported; artifactFiles.
+	downloading bool
 	// job is what the driver starts; driverTask.
 	job *driver.Task
 }

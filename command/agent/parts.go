@@ -9,11 +9,14 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acl"
@@ -143,9 +146,19 @@ func (a *agent) clientConfig() client.Config {
 			c.DrainOnShutdown.Deadline = drainDeadline
 		}
 	}
-	c.GC, c.GCInterval = gcLimits(a), in.GCInterval
+	c.GC, c.GCInterval, c.Artifacts = gcLimits(a), in.GCInterval, downloads(in.Artifact)
 	c.Dev, c.Log = a.cfg.Dev && a.cfg.DataDir == "", a.log
 	return c
+}
+
+func downloads(in config.Artifact) artifacts.Config {
+	response, _ := volumespec.Bytes(in.HTTPMaxSize)
+	content, _ := volumespec.Bytes(in.Size)
+	return artifacts.Config{
+		HTTPReadTimeout: in.HTTPReadTimeout, GCSTimeout: in.GCSTimeout, GitTimeout: in.GitTimeout, HgTimeout: in.HgTimeout, S3Timeout: in.S3Timeout,
+		HTTPMaxBytes: response, MaxFiles: in.FileCount, MaxBytes: content, Unconfined: in.Unconfined, ExtraPaths: in.ExtraPaths,
+		Variables: strings.FieldsFunc(in.Variables, func(r rune) bool { return r == ',' || r == ' ' }),
+	}
 }
 
 func gcLimits(a *agent) gc.Limits {

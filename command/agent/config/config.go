@@ -185,6 +185,8 @@ type Client struct {
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
 	// HostNetworks are the networks of the host that ports may name.
 	HostNetworks map[string]HostNetwork `hcl:"host_network"`
+	// Artifact limits downloads of artifacts.
+	Artifact Artifact `hcl:"artifact"`
 	// ReservableCores are the cores that tasks may reserve, such as "0-3,6"; empty means all.
 	ReservableCores string     `hcl:"reservable_cores"`
 	ServerJoin      ServerJoin `hcl:"server_join"`
@@ -194,6 +196,24 @@ type Client struct {
 	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
 	// IntroToken introduces a new node; it is set by a flag or the environment only.
 	IntroToken string
+}
+
+// Artifact limits downloads of artifacts; 0 means no limit.
+type Artifact struct {
+	HTTPReadTimeout time.Duration `hcl:"http_read_timeout"`
+	HTTPMaxSize     string        `hcl:"http_max_size"`
+	GCSTimeout      time.Duration `hcl:"gcs_timeout"`
+	GitTimeout      time.Duration `hcl:"git_timeout"`
+	HgTimeout       time.Duration `hcl:"hg_timeout"`
+	S3Timeout       time.Duration `hcl:"s3_timeout"`
+	// FileCount and Size limit the content of an archive.
+	FileCount int    `hcl:"decompression_file_count_limit"`
+	Size      string `hcl:"decompression_size_limit"`
+	// Unconfined leaves out the limits on files that downloads can reach; ExtraPaths are more of these, such as "d:rx:/opt/git".
+	Unconfined bool     `hcl:"disable_filesystem_isolation"`
+	ExtraPaths []string `hcl:"filesystem_isolation_extra_paths"`
+	// Variables are the names of variables of the agent that downloads get, separated by commas.
+	Variables string `hcl:"set_environment_variables"`
 }
 
 // DrainOnShutdown is how a client drains its node when leave_on_interrupt or leave_on_terminate ends it.
@@ -283,6 +303,7 @@ type Plugin struct {
 
 // Default returns the configuration before any file is read.
 func Default() *Config {
+	const download = 30 * time.Minute
 	autopilot := api.DefaultAutopilot()
 	return &Config{
 		Region: "global", Datacenter: "dc1", BindAddr: "0.0.0.0", LogLevel: "INFO", LogRotateDuration: 24 * time.Hour,
@@ -306,6 +327,10 @@ func Default() *Config {
 		Limits: Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
+			Artifact: Artifact{
+				HTTPReadTimeout: download, HTTPMaxSize: "100GB", GCSTimeout: download, GitTimeout: download, HgTimeout: download, S3Timeout: download,
+				FileCount: 4096, Size: "100GB",
+			},
 			GCInterval: time.Minute, GCParallel: 2, GCDiskUsage: 80, GCInodeUsage: 70, GCMaxAllocs: 50,
 		},
 	}

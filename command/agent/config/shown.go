@@ -116,7 +116,16 @@ func (c Client) shown() map[string]any {
 		"GCInterval": c.GCInterval, "GCParallelDestroys": c.GCParallel, "GCDiskUsageThreshold": c.GCDiskUsage,
 		"GCInodeUsageThreshold": c.GCInodeUsage, "GCMaxAllocs": c.GCMaxAllocs, "NodeMaxAllocs": c.NodeMaxAllocs,
 		"HostVolumes": volumes, "HostNetworks": networks, "ReservableCores": c.ReservableCores,
-		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "Drain": drain,
+		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "Drain": drain, "Artifact": c.Artifact.shown(),
+	}
+}
+
+func (a Artifact) shown() map[string]any {
+	return map[string]any{
+		"HTTPReadTimeout": a.HTTPReadTimeout.String(), "HTTPMaxSize": a.HTTPMaxSize, "GCSTimeout": a.GCSTimeout.String(), "GitTimeout": a.GitTimeout.String(),
+		"HgTimeout": a.HgTimeout.String(), "S3Timeout": a.S3Timeout.String(),
+		"DecompressionFileCountLimit": a.FileCount, "DecompressionSizeLimit": a.Size,
+		"DisableFilesystemIsolation": a.Unconfined, "FilesystemIsolationExtraPaths": a.ExtraPaths, "SetEnvironmentVariables": a.Variables,
 	}
 }
 

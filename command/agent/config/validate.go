@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -87,12 +88,40 @@ func (c *Config) Validate() error {
 		wrong(d.Deadline < 0, "client.drain_on_shutdown.deadline %v is negative", d.Deadline)
 		wrong(d.Force && d.Deadline > 0, "client.drain_on_shutdown has force and a deadline: only one is possible")
 	}
+	errs = append(errs, c.Client.Artifact.wrong()...)
 	errs = append(errs, c.ACL.wrong()...)
 	errs = append(errs, c.Audit.wrong()...)
 	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.Server.wrongScheduling()...)
 	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
+
+// extraPath is a path that downloads can reach in addition: kind, rights and path.
+var extraPath = regexp.MustCompile(`^[df]:[rwcx]+:/`)
+
+// wrong lists what is wrong with the limits of downloads.
+func (a Artifact) wrong() []error {
+	var errs []error
+	for key, size := range map[string]string{"http_max_size": a.HTTPMaxSize, "decompression_size_limit": a.Size} {
+		if _, ok := volumespec.Bytes(size); !ok {
+			errs = append(errs, fmt.Errorf("client.artifact.%s %q is not a size such as \"100GB\"", key, size))
+		}
+	}
+	for key, bad := range map[string]bool{
+		"http_read_timeout": a.HTTPReadTimeout < 0, "gcs_timeout": a.GCSTimeout < 0, "git_timeout": a.GitTimeout < 0,
+		"hg_timeout": a.HgTimeout < 0, "s3_timeout": a.S3Timeout < 0, "decompression_file_count_limit": a.FileCount < 0,
+	} {
+		if bad {
+			errs = append(errs, fmt.Errorf("client.artifact.%s is negative", key))
+		}
+	}
+	for _, p := range a.ExtraPaths {
+		if !extraPath.MatchString(p) {
+			errs = append(errs, fmt.Errorf("client.artifact.filesystem_isolation_extra_paths: %q is not of the form kind:rights:/path, such as d:rx:/opt/git", p))
+		}
+	}
+	return errs
 }
 
 // wrong lists what is wrong with access control.

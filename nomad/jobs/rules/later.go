@@ -81,7 +81,6 @@ func (l *later) network(where string, n *api.NetworkResource) {
 
 func (l *later) task(where string, t *api.Task) {
 	l.services(where, t.Services)
-	l.asks(len(t.Artifacts) > 0, where, "artifact")
 	l.asks(t.Vault != nil, where, "vault")
 	for _, s := range t.Secrets {
 		l.asks(s.Provider == "vault", where, fmt.Sprintf("secret %q: provider vault", brief(s.Name)))
