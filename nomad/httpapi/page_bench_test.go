@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
+	"github.com/open-nomad/open-nomad/nomad/services"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -56,6 +57,7 @@ func pages(tb testing.TB, s *state.Store, rules string) *httptest.Server {
 	var handlers []wire.Handler
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		jobs.New(jobs.Config{Log: log, State: s}), allocservice.New(allocservice.Config{Log: log, State: s}), evals.New(evals.Config{Log: log, State: s}),
+		services.New(services.Config{State: s}),
 	} {
 		for _, h := range service.Handlers() {
 			serve, needs := h.Serve, h.Needs
