@@ -26,7 +26,9 @@ func BenchmarkChecks(b *testing.B) {
 	p := checks.New(checks.Config{
 		Replace: func(*api.Allocation, string) func(string) string { return func(s string) string { return s } },
 		Address: func() string { return "127.0.0.1" },
-		Jitter:  func(most time.Duration) time.Duration { return time.Duration(shift.Add(7919)) * time.Millisecond % most },
+		Jitter: func(most time.Duration) time.Duration {
+			return time.Duration(shift.Add(7919)) * time.Millisecond % most
+		},
 	})
 	var specs []api.ServiceCheck
 	for i := range perAlloc {
