@@ -122,5 +122,6 @@ func TestTemplatesAreJobs(t *testing.T) {
 		run(t, newAgent(t, nil), "", "run", "-output", path).want(t, 0, `"TaskGroups"`)
 	}
 	run(t, nil, "", "job", "init", "-template", "nope", filepath.Join(t.TempDir(), "x")).want(t, 1, `no template "nope"`)
+	run(t, nil, "", "job", "init", "-connect").want(t, 1, "no service mesh")
 	run(t, nil, "", "job", "init", "-template", "batch", "-short").want(t, 1, "cannot be combined")
 }

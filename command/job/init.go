@@ -30,6 +30,9 @@ func Init(name string) *cli.Command {
 }
 
 func initialise(_ context.Context, s *session.Session) error {
+	if s.Bool("connect") {
+		return fault.New(fault.Unimplemented, "-connect: this version has no service mesh (connect blocks); use -short for a job with a service")
+	}
 	all, err := templates()
 	if err != nil {
 		return err

@@ -2,16 +2,35 @@
 #
 #   nomad job run service.nomad.hcl
 #   nomad job status example
+#   nomad service info hello
 #   nomad job stop example
 job "example" {
   group "app" {
+    network {
+      port "http" {}
+    }
+
+    # Others find the address and the port by this name. A program that listens gets a check:
+    #   check {
+    #     type     = "http"
+    #     path     = "/health"
+    #     interval = "10s"
+    #     timeout  = "2s"
+    #   }
+    service {
+      provider = "nomad"
+      name     = "hello"
+      port     = "http"
+      tags     = ["example"]
+    }
+
     task "hello" {
       # raw_exec runs a program of the host, without isolation.
       driver = "raw_exec"
 
       config {
         command = "/bin/sh"
-        args    = ["-c", "while true; do echo \"hello from $NOMAD_ALLOC_ID\"; sleep 5; done"]
+        args    = ["-c", "while true; do echo \"hello from $NOMAD_ALLOC_ID, port $NOMAD_PORT_http\"; sleep 5; done"]
       }
 
       resources {
