@@ -4,6 +4,7 @@ GO ?= go
 BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
 ARTIFACT := client/artifacts/bin/nomad-artifact.gz
+TEMPLATE := client/templates/bin/nomad-template.gz
 E2E_TABLE := bin/e2e-table.txt
 TESTLOG := $(CURDIR)/bin/testlog
 ROOT := $(filter 0,$(shell id -u))
@@ -36,7 +37,7 @@ build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
 
 # The supervising process is a binary of its own, carried inside nomad.
-supervise: $(ARTIFACT)
+supervise: $(ARTIFACT) $(TEMPLATE)
 	@mkdir -p $(dir $(SUPERVISE))
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
 
@@ -44,6 +45,12 @@ supervise: $(ARTIFACT)
 $(ARTIFACT): $(wildcard client/artifacts/nomad-artifact/*.go client/artifacts/nomad-artifact/go.*)
 	@mkdir -p $(dir $@)
 	cd client/artifacts/nomad-artifact && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-artifact .
+	gzip -9 -n -f $(basename $@)
+
+# The program that renders templates is a module of its own: nomad does not link its library.
+$(TEMPLATE): $(wildcard client/templates/nomad-template/*.go client/templates/nomad-template/go.*)
+	@mkdir -p $(dir $@)
+	cd client/templates/nomad-template && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-template .
 	gzip -9 -n -f $(basename $@)
 
 check: supervise
@@ -58,8 +65,8 @@ check: supervise
 	  124*|*"fetching vulnerabilities"*) echo "left out: the database of known vulnerabilities cannot be reached";; \
 	  *) echo "$$out"; exit 1;; esac
 	$(GO) mod tidy -diff
-	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
-	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact; do (cd $$m && $(GO) vet ./...) || exit 1; done
+	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
 # What repeats itself for long is in make soak.
@@ -143,4 +150,4 @@ generate:
 	$(GO) generate ./...
 
 clean:
-	rm -rf bin $(SUPERVISE) $(ARTIFACT) coverage.out
+	rm -rf bin $(SUPERVISE) $(ARTIFACT) $(TEMPLATE) coverage.out

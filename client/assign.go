@@ -106,7 +106,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 			Servers: afterRegistration{c.conf.Servers, c.registered, c.credential}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
 		Secrets:   &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
-		Artifacts: c.artifacts, ServeAPI: serve,
+		Artifacts: c.artifacts, ServeAPI: serve, Templates: c.templates,
 		Mounted: func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),

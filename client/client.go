@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/internal/workgroup"
@@ -48,6 +49,7 @@ type Client struct {
 	checks    *checks.Prober
 	hostEnv   map[string]string
 	artifacts *artifacts.Fetcher
+	templates *templates.Program
 
 	node    *record
 	table   *table
@@ -133,6 +135,10 @@ func New(conf Config) (*Client, error) {
 		return 0
 	})
 	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: func() string { return c.node.present().Address() }, Jitter: jitter})
+	c.templates = &templates.Program{
+		Dir: filepath.Join(conf.StateDir, "templates"), Denied: conf.Templates.Denied, Wait: conf.Templates.Wait, Bounds: conf.Templates.Bounds,
+		Log: log.Named("templates"),
+	}
 	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

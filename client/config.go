@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/client/secrets"
+	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
@@ -96,6 +97,9 @@ type Config struct {
 	// DiskInterval is the time between two looks whether the node can write its directories; 0 means 5 s.
 	DiskInterval time.Duration
 
+	// Templates is how templates with functions are rendered.
+	Templates Templates
+
 	RawExec rawexec.Config
 	// Docker enables the driver of containers.
 	Docker *docker.Config
@@ -118,12 +122,21 @@ type Config struct {
 	Log hclog.Logger
 }
 
+// Templates is how templates with functions are rendered.
+type Templates struct {
+	// Denied are the functions that templates may not call, as patterns.
+	Denied []string
+	// Wait is for templates without a wait block; Bounds bounds their own.
+	Wait, Bounds templates.Wait
+}
+
 // Default returns the configuration before anything is read.
 func Default() Config {
 	return Config{
 		Region: api.GlobalRegion, Datacenter: "dc1", NodePool: api.NodePoolDefault,
 		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
 		GC: gc.DefaultLimits(), GCInterval: time.Minute, Artifacts: artifacts.Default(),
+		Templates: Templates{Denied: templates.DeniedDefault()},
 	}
 }
 

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -67,15 +66,6 @@ func unsupported(spec *api.Task) error {
 	case spec.Schedule != nil:
 		return fault.New(fault.Unimplemented, "task %s: schedule blocks are not supported yet", spec.Name)
 	}
-	for _, tm := range spec.Templates {
-		left := tm.LeftDelim
-		if left == "" {
-			left = "{{"
-		}
-		if tm.EmbeddedTmpl == "" || tm.Envvars || strings.Contains(tm.EmbeddedTmpl, left) {
-			return fault.New(fault.Unimplemented, "task %s: template %s: only inline data without functions is supported yet", spec.Name, tm.DestPath)
-		}
-	}
 	return nil
 }
 
@@ -84,6 +74,7 @@ func (t *task) makeEnv(a *attempt) {
 	of := t.g.conf.Dirs.Task(t.name)
 	in := taskenv.Input{
 		Alloc: a.alloc, Task: a.spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: a.pluginEnv, Tokens: a.cred.Tokens, Secrets: a.cred.Secrets,
+		Templates: a.templates.variables(),
 	}
 	isolation := a.driver.Capabilities().Isolation
 	if isolation == driver.IsolationNone {

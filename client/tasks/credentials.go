@@ -31,7 +31,8 @@ const identityMode = 0o644
 type credentials struct {
 	// Tokens are the signed identities for the environment, by name.
 	Tokens map[string]string
-	// DefaultToken is the signed default identity of a task with secrets; it is empty for others.
+	// DefaultToken is the signed default identity of a task with secrets, or with templates that read services or variables; it is
+	// empty for others.
 	DefaultToken string
 	// Secrets are the values of the task's secret blocks, by "<name>.<key>".
 	Secrets map[string]string
@@ -61,7 +62,8 @@ func (s signedIdentities) attend(ctx context.Context, a *attempt) {
 func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*credentials, error) {
 	list := identities.Shown(spec)
 	names := namesOf(list)
-	if len(spec.Secrets) > 0 && !slices.Contains(names, api.IdentityDefaultName) {
+	needsDefault := len(spec.Secrets) > 0 || t.g.conf.Identities != nil && asksAPI(spec)
+	if needsDefault && !slices.Contains(names, api.IdentityDefaultName) {
 		names = append(names, api.IdentityDefaultName)
 	}
 	out := &credentials{}
@@ -72,7 +74,7 @@ func (t *task) credentials(ctx context.Context, spec *api.Task, of dirs.Task) (*
 	if err != nil {
 		return nil, fmt.Errorf("task %s: sign identities: %w", t.name, err)
 	}
-	if len(spec.Secrets) > 0 {
+	if needsDefault {
 		out.DefaultToken = signed[api.IdentityDefaultName]
 	}
 	for _, id := range list {
@@ -121,7 +123,7 @@ func writeIdentities(dir string, list []*api.WorkloadIdentity, signed map[string
 	files := map[string]textFile{}
 	for _, id := range list {
 		if id.File {
-			files[identities.File(id)] = textFile{[]byte(signed[identities.Name(id)]), identityMode}
+			files[identities.File(id)] = textFile{text: []byte(signed[identities.Name(id)]), mode: identityMode}
 		}
 	}
 	if len(files) == 0 {

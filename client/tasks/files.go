@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/snappy"
@@ -32,30 +31,7 @@ func (s payload) up(_ context.Context, a *attempt) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "task %s: payload of job %q: %w", s.task.name, job.ID, err)
 	}
-	return writeFiles(s.g.conf.Dirs.Task(s.task.name).Dir(), map[string]textFile{path.Join("local", a.env.Replace(p.File)): {text, 0o644}})
-}
-
-// plainTemplates writes the templates that are plain text.
-type plainTemplates struct{ *task }
-
-func (plainTemplates) name() string { return "templates" }
-
-func (s plainTemplates) up(_ context.Context, a *attempt) error {
-	files := map[string]textFile{}
-	for _, tm := range a.spec.Templates {
-		mode, err := strconv.ParseUint(tm.Perms, 8, 9)
-		if err != nil && tm.Perms != "" {
-			return fault.New(fault.Invalid, "task %s: template %s: permissions %q are not octal", s.task.name, tm.DestPath, tm.Perms)
-		}
-		if tm.Perms == "" {
-			mode = 0o644
-		}
-		files[a.env.Replace(tm.DestPath)] = textFile{[]byte(tm.EmbeddedTmpl), fs.FileMode(mode)}
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	return writeFiles(s.g.conf.Dirs.Task(s.task.name).Dir(), files)
+	return writeFiles(s.g.conf.Dirs.Task(s.task.name).Dir(), map[string]textFile{path.Join("local", a.env.Replace(p.File)): {text: text, mode: 0o644}})
 }
 
 // payloadMax bounds what a payload may unpack to; servers accept 16 KiB.
@@ -68,9 +44,12 @@ func unpack(packed []byte) ([]byte, error) {
 	return snappy.Decode(nil, packed)
 }
 
+// textFile is a file to write.
 type textFile struct {
 	text []byte
 	mode fs.FileMode
+	// uid and gid are the owner, unless they are 0.
+	uid, gid int
 }
 
 // writeFiles writes files below dir; a name that leads out of it is refused.
@@ -103,7 +82,10 @@ func replace(root *os.Root, name string, f textFile) error {
 		return err
 	}
 	_, err = file.Write(f.text)
-	if err = errors.Join(err, file.Close()); err == nil {
+	if f.uid > 0 || f.gid > 0 {
+		err = errors.Join(err, file.Chown(f.uid, f.gid))
+	}
+	if err = errors.Join(err, file.Chmod(f.mode), file.Close()); err == nil {
 		err = root.Rename(made, name)
 	}
 	if err != nil {

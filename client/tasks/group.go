@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	Secrets Secrets
 	// Artifacts downloads artifacts; nil refuses them.
 	Artifacts Artifacts
+	// Templates renders templates with functions; nil refuses them.
+	Templates *templates.Program
 	// Lease returns, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
 	// Mounted returns an error when a volume of the allocation is not mounted any more; nil skips the check. It is

@@ -370,7 +370,7 @@ func TestSetupThatCannotWorkFailsTheTask(t *testing.T) {
 		"vault":                     {Vault: &api.Vault{}},
 		"not a volume of the group": {VolumeMounts: []*api.VolumeMount{{Volume: "none", Destination: "x"}}},
 		"does not run csi plugins":  {CSIPluginConfig: &api.CSIPluginConfig{ID: "p"}},
-		"escapes":                   {Templates: []*api.Template{{EmbeddedTmpl: "x", DestPath: "../../out"}}},
+		"is outside of":             {Templates: []*api.Template{{EmbeddedTmpl: "x", DestPath: "../../out"}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			task.Name = "t"

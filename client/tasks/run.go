@@ -108,6 +108,9 @@ func (t *task) concludeAttempt(when pace, o outcome, events ...*api.TaskEvent) (
 
 // unrecoverable reports whether the task would only end the same way again.
 func unrecoverable(o outcome) bool {
+	if o.asked != nil && o.asked.fatal {
+		return true
+	}
 	if o.exit == nil {
 		return !driver.Recoverable(o.err)
 	}

@@ -45,7 +45,7 @@ func (t *task) steps() []step {
 		secretValues{t},
 		artifactFiles{t},
 		payload{t},
-		plainTemplates{t},
+		renderedTemplates{t},
 		volumeMounts{t},
 		driverTask{t},
 	}
@@ -67,6 +67,10 @@ type attempt struct {
 	cred *credentials
 	// env is the environment of the task so far; signedIdentities, and again each step that adds to it.
 	env *taskenv.Env
+	// templates are those of the running attempt; nil when it has none. resumed is set when an earlier agent process has started the
+	// attempt. Both are renderedTemplates's.
+	templates *templateRun
+	resumed   bool
 	// mounts are those of the plugin and of the volumes; csiPlugin and volumeMounts.
 	mounts []driver.Mount
 	// downloading is set when the download has been reported; artifactFiles.

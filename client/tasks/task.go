@@ -44,10 +44,11 @@ type task struct {
 	killedAtLease string
 }
 
-// restartRequest is a request to restart. Counted ones go through the restart policy like a failure.
+// restartRequest is a request to restart. Counted ones go through the restart policy like a failure; after a fatal one, which is
+// counted, the task has failed.
 type restartRequest struct {
-	reason  string
-	counted bool
+	reason         string
+	counted, fatal bool
 }
 
 func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {

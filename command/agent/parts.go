@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -124,6 +125,7 @@ func (a *agent) clientConfig() client.Config {
 	c.CommonPluginDir = cmp.Or(in.CommonPluginDir, filepath.Join(a.dirs.data, "common_plugins"))
 	c.HTTPS, c.SecretsInMemory = a.cfg.TLS.HTTP, os.Geteuid() == 0
 	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB
+	c.Templates = templatesOf(in.Template)
 	c.MinDynamicPort, c.MaxDynamicPort, c.MaxKillTimeout, c.NodeMaxAllocs = in.MinDynamicPort, in.MaxDynamicPort, in.MaxKillTimeout, in.NodeMaxAllocs
 	c.Reserved = api.NodeReservedResources{
 		Cpu: api.NodeReservedCpuResources{CpuShares: uint64(in.Reserved.CPU)}, Memory: api.NodeReservedMemoryResources{MemoryMB: uint64(in.Reserved.Memory)},
@@ -194,6 +196,17 @@ func (a *agent) gauges() map[string]float64 {
 	if a.server != nil {
 		maps.Copy(out, a.server.Schedulers().Gauges())
 		out["client.introduction_violation_num"] = float64(a.server.IntroductionViolations())
+	}
+	return out
+}
+
+// templatesOf is how templates with functions are rendered.
+func templatesOf(in config.Template) client.Templates {
+	out := client.Templates{
+		Denied: in.DeniedFunctions(), Wait: templates.Wait{Min: in.Wait.Min, Max: in.Wait.Max}, Bounds: templates.Wait{Min: in.Bounds.Min, Max: in.Bounds.Max},
+	}
+	if out.Denied == nil {
+		out.Denied = templates.DeniedDefault()
 	}
 	return out
 }

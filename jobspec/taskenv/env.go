@@ -30,6 +30,8 @@ type Input struct {
 	Host map[string]string
 	// Extra are variables of other services, such as CSI_ENDPOINT; the task's own env block wins over them.
 	Extra map[string]string
+	// Templates are the variables of templates with env = true; they win over all others.
+	Templates map[string]string
 }
 
 // Env is the environment of one task. Its values do not change.
@@ -59,6 +61,7 @@ func New(in Input) *Env {
 		e.unknown = map[string]bool{}
 	}
 	e.own(in.Task.Env)
+	maps.Copy(e.vars, in.Templates)
 	e.vars = cleaned(e.vars)
 	return e
 }

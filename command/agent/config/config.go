@@ -194,6 +194,7 @@ type Client struct {
 	DefaultIneligible bool `hcl:"default_ineligible"`
 	// DrainOnShutdown is nil where the block is absent.
 	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
+	Template        Template         `hcl:"template"`
 	// IntroToken introduces a new node; it is set by a flag or the environment only.
 	IntroToken string
 }
@@ -214,6 +215,30 @@ type Artifact struct {
 	ExtraPaths []string `hcl:"filesystem_isolation_extra_paths"`
 	// Variables are the names of variables of the agent that downloads get, separated by commas.
 	Variables string `hcl:"set_environment_variables"`
+}
+
+// Template is how templates with functions are rendered.
+type Template struct {
+	// Denied are functions that templates may not call, as patterns; OldDenied is used where it is absent.
+	Denied    []string `hcl:"function_denylist"`
+	OldDenied []string `hcl:"function_blacklist"`
+	// Wait is for templates without a wait of their own; Bounds bounds those of all.
+	Wait   TemplateWait `hcl:"wait"`
+	Bounds TemplateWait `hcl:"wait_bounds"`
+}
+
+// DeniedFunctions are the functions that templates may not call, as patterns.
+func (t Template) DeniedFunctions() []string {
+	if t.Denied != nil {
+		return t.Denied
+	}
+	return t.OldDenied
+}
+
+// TemplateWait is how long data must be unchanged before a template is rendered again.
+type TemplateWait struct {
+	Min time.Duration `hcl:"min"`
+	Max time.Duration `hcl:"max"`
 }
 
 // DrainOnShutdown is how a client drains its node when leave_on_interrupt or leave_on_terminate ends it.

@@ -117,6 +117,9 @@ func (c Client) shown() map[string]any {
 		"GCInodeUsageThreshold": c.GCInodeUsage, "GCMaxAllocs": c.GCMaxAllocs, "NodeMaxAllocs": c.NodeMaxAllocs,
 		"HostVolumes": volumes, "HostNetworks": networks, "ReservableCores": c.ReservableCores,
 		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "Drain": drain, "Artifact": c.Artifact.shown(),
+		"TemplateConfig": map[string]any{
+			"FunctionDenylist": c.Template.DeniedFunctions(), "Wait": c.Template.Wait.shown(), "WaitBounds": c.Template.Bounds.shown(),
+		},
 	}
 }
 
@@ -127,6 +130,10 @@ func (a Artifact) shown() map[string]any {
 		"DecompressionFileCountLimit": a.FileCount, "DecompressionSizeLimit": a.Size,
 		"DisableFilesystemIsolation": a.Unconfined, "FilesystemIsolationExtraPaths": a.ExtraPaths, "SetEnvironmentVariables": a.Variables,
 	}
+}
+
+func (w TemplateWait) shown() map[string]string {
+	return map[string]string{"Min": w.Min.String(), "Max": w.Max.String()}
 }
 
 func pluginsShown(plugins map[string]Plugin) []map[string]any {

@@ -87,17 +87,6 @@ func (l *later) task(where string, t *api.Task) {
 	}
 	l.asks(len(t.Actions) > 0, where, "action")
 	l.asks(t.Schedule != nil, where, "schedule")
-	for i, m := range t.Templates {
-		left := m.LeftDelim
-		if left == "" {
-			left = "{{"
-		}
-		at := fmt.Sprintf("template %d", i+1)
-		l.asks(m.SourcePath != "", where, at+": source")
-		l.asks(m.Envvars, where, at+": env")
-		l.asks(strings.Contains(m.EmbeddedTmpl, left), where, at+": functions in data")
-		l.asks(m.ChangeScript != nil && m.ChangeScript.RunOnFirstRender, where, at+": change_script: run_on_first_render")
-	}
 	for _, m := range t.VolumeMounts {
 		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
 	}
