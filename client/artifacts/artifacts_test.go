@@ -347,8 +347,10 @@ func TestDestinationsStayWithinTheTask(t *testing.T) {
 	}
 	s := serve(t, map[string][]byte{"f": []byte("f"), "d.zip": zipped(t, map[string]string{"out/x": "x"})})
 	for _, a := range []artifacts.Artifact{
-		{Source: s.URL + "/f", Destination: "local/out"}, {Source: s.URL + "/f", Destination: "local/out/f", Mode: "file"},
-		{Source: s.URL + "/f", Destination: "../../x"}, {Source: s.URL + "/f", Destination: ".", Mode: "file"},
+		{Source: s.URL + "/f", Destination: "local/out"},
+		{Source: s.URL + "/f", Destination: "local/out/f", Mode: "file"},
+		{Source: s.URL + "/f", Destination: "../../x"},
+		{Source: s.URL + "/f", Destination: ".", Mode: "file"},
 	} {
 		if err := n.fetch(t, a); err == nil {
 			t.Errorf("%+v is accepted", a)

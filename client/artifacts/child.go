@@ -68,7 +68,7 @@ func (f *Fetcher) download(ctx context.Context, p installed, dir, namespace stri
 		}
 	}
 	if err == nil && req.Keep {
-		f.cache.add(key, dir, a)
+		_ = f.cache.add(key, dir) // it is downloaded again next time
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/user"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -56,9 +55,19 @@ func ownerOf(a Artifact, name string) (owner, error) {
 	return o, nil
 }
 
+// openResult opens the directory of the result, which the program can replace by a link.
+func openResult(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenRoot("out")
+}
+
 // deliver checks the result of a download and moves it to its destination.
 func deliver(dir string, to Place, a Artifact, o owner) error {
-	from, err := os.OpenRoot(filepath.Join(dir, "out"))
+	from, err := openResult(dir)
 	if err != nil {
 		return fmt.Errorf("open the download: %w", err)
 	}

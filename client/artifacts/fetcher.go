@@ -32,7 +32,7 @@ const (
 // Fetcher downloads artifacts on one node.
 type Fetcher struct {
 	conf  Config
-	cache cache
+	cache *cache
 
 	mu      sync.Mutex
 	program installed
@@ -40,7 +40,7 @@ type Fetcher struct {
 
 // New makes the fetcher of a node.
 func New(c Config) *Fetcher {
-	return &Fetcher{conf: c, cache: cache{dir: filepath.Join(c.Dir, "cache"), max: cacheMax}}
+	return &Fetcher{conf: c, cache: &cache{dir: filepath.Join(c.Dir, "cache"), max: cacheMax}}
 }
 
 // Place is where the artifacts of a task go.
