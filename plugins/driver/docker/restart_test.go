@@ -270,10 +270,10 @@ func TestTerminalAndUnreadableLogs(t *testing.T) {
 	}
 }
 
-// TestEngineThatIsAway has an engine of its own, which it kills.
-func TestEngineThatIsAway(t *testing.T) {
+// engineOfOwn starts an engine for one test.
+func engineOfOwn(t *testing.T) *enginetest.Engine {
+	t.Helper()
 	engine(t)
-	t.Parallel()
 	place, err := os.MkdirTemp("", "away")
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +288,13 @@ func TestEngineThatIsAway(t *testing.T) {
 		}
 		_ = os.RemoveAll(place)
 	})
+	return e
+}
+
+// TestEngineThatIsAway has an engine of its own, which it kills.
+func TestEngineThatIsAway(t *testing.T) {
+	t.Parallel()
+	e := engineOfOwn(t)
 	dir := t.TempDir() + "/s"
 	d := driverOf(t, e, dir, nil)
 	health := func() driver.Fingerprint {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
@@ -202,5 +203,73 @@ func hangAndEnd(t *testing.T, d *rawexec.Driver, id string, end func(cancel func
 	end(cancel)
 	if err := <-done; !errors.Is(err, context.Canceled) && !errors.Is(err, fault.Conflict) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestOutputOnATerminalIsWhole(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh("sleep 1000"))
+	startTask(t, d, task)
+	var want strings.Builder
+	for i := range 20000 {
+		want.WriteString(strconv.Itoa(i+1) + "\n")
+	}
+	for range 3 {
+		if out := outputOf(t, d, task.ID, true, "seq 20000"); out != want.String() {
+			t.Errorf("%d bytes came of %d, or others", len(out), want.Len())
+		}
+	}
+}
+
+func TestInputEndsOnATerminal(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh("sleep 1000"))
+	startTask(t, d, task)
+	for _, input := range []string{"", "a line\n", "no end of line"} {
+		var out bytes.Buffer
+		c := &driver.Command{Args: command("stty -echo; cat"), TTY: true, Stdin: strings.NewReader(input), Stdout: &out}
+		if code, err := d.Exec(suite.Context(t), task.ID, c); code != 0 || err != nil || !strings.Contains(out.String(), strings.TrimSpace(input)) {
+			t.Errorf("%q: code %d, error %v, output %q", input, code, err, out.String())
+		}
+	}
+}
+
+// What a command writes to a volume ends with the lease of its task, also when its program hangs.
+func TestCommandsEndWithTheLease(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir())
+	source, target := published(t)
+	hangs, asked, answer := fuseThat(t, false)
+	defer answer()
+	task := suite.NewTask(t, sh("sleep 1000"))
+	task.Mounts = []driver.Mount{{Source: target, Destination: "v"}}
+	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 4 * time.Second, WriteBack: 2 * time.Second}, From: bootTime(t), Unmount: []string{target}}
+	startTask(t, d, task)
+	done := make(chan error, 2)
+	for _, args := range [][]string{command(writing), {hangs + "/x"}} {
+		go func() {
+			code, err := d.Exec(suite.Context(t), task.ID, &driver.Command{Args: args})
+			if code != 137 && !errors.Is(err, fault.Conflict) {
+				t.Errorf("%q: code %d, error %v", args, code, err)
+			}
+			done <- err
+		}()
+	}
+	<-asked
+	suite.Eventually(t, "the command writes", func() bool { st, err := os.Stat(source + "/journal"); return err == nil && st.Size() > 0 })
+	suite.Eventually(t, "the volume is unmounted", func() bool { return !isMounted(t, target) })
+	before, err := os.ReadFile(source + "/journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := bootTime(t) - task.Lease.From - int64(task.Lease.Term.Cut()); late > int64(time.Second) {
+		t.Errorf("unmounted %v after the cut", time.Duration(late))
+	}
+	<-done
+	<-done
+	if after, err := os.ReadFile(source + "/journal"); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("written after the end of the lease: %d bytes, then %d, %v", len(before), len(after), err)
 	}
 }

@@ -88,7 +88,7 @@ func harness(change ...func(*rawexec.Config)) suite.Harness {
 			Copy:     []string{"cat"},
 			Sleep:    []string{"/bin/sleep", "1000"},
 			Missing:  []string{"no-such-program"},
-			Family:   command(`setsid sh -c 'sleep 1000 & echo $!; wait' & wait`),
+			Family:   command(`(setsid sh -c 'sleep 1000 & echo $!' &); sleep 1000`),
 			Leave:    command(`echo before; sleep 1000 & exit 3`),
 			Size:     command(`while read line; do stty size; done`),
 			Self:     command(self),

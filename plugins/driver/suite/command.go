@@ -28,19 +28,19 @@ func execer(t *testing.T, d driver.Driver) driver.Execer {
 	return e
 }
 
-// text collects output that is read while it is written.
-type text struct {
+// Text collects output that is read while it is written.
+type Text struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (w *text) Write(b []byte) (int, error) {
+func (w *Text) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.b.Write(b)
 }
 
-func (w *text) String() string {
+func (w *Text) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.b.String()
@@ -55,7 +55,7 @@ func mustRun(t *testing.T, d driver.Driver, id string, c *driver.Command, want i
 
 func commandOutput(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	var out, err text
+	var out, err Text
 	mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Print, Stdout: &out, Stderr: &err}, 0)
 	if out.String() != "out\n" || err.String() != "err\n" {
 		t.Errorf("stdout %q, stderr %q", out.String(), err.String())
@@ -68,7 +68,12 @@ func commandOutput(t *testing.T, b *bench) {
 
 func commandExit(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Exit7}, 7)
+	in, keyboard := io.Pipe() // on which nothing is typed
+	defer keyboard.Close()
+	mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Exit7, Stdin: in}, 7)
+	if b.h.Commands.Size != nil {
+		mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Exit7, TTY: true, Stdin: in}, 7)
+	}
 	if b.h.Commands.Killed != nil {
 		mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Killed}, killedCode)
 	}
@@ -84,7 +89,7 @@ func commandInput(t *testing.T, b *bench) {
 		if r, ok := input.(*strings.Reader); ok && r.Len() > 0 {
 			want = "x\ny"
 		}
-		var out text
+		var out Text
 		mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Copy, Stdin: input, Stdout: &out}, 0)
 		if out.String() != want {
 			t.Errorf("output %q, want %q", out.String(), want)
@@ -98,7 +103,7 @@ func commandManyBytes(t *testing.T, b *bench) {
 	for i := range input {
 		input[i] = byte(i >> 3 * 7)
 	}
-	var out text
+	var out Text
 	mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Copy, Stdin: bytes.NewReader(input), Stdout: &out}, 0)
 	if got := out.String(); got != string(input) {
 		t.Errorf("%d bytes came back of %d, or others", len(got), len(input))
@@ -123,7 +128,7 @@ func commandWriterFails(t *testing.T, b *bench) {
 
 func commandTerminal(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	var out text
+	var out Text
 	in, keyboard := io.Pipe()
 	sizes := make(chan driver.TerminalSize, 1)
 	sizes <- driver.TerminalSize{Width: 90, Height: 30}
@@ -155,7 +160,7 @@ func commandSelf(t *testing.T, b *bench) {
 	task.Env["OF_TASK"] = "a value"
 	b.startTask(t, task)
 	Eventually(t, "the task prints", func() bool { return strings.HasSuffix(LogText(task, "stdout"), "end\n") })
-	var out text
+	var out Text
 	mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Self, Stdout: &out}, 0)
 	if want := LogText(task, "stdout"); out.String() != want || !strings.Contains(want, "OF_TASK=a value\n") {
 		t.Errorf("the command has\n%s\nthe task\n%s", out.String(), want)
@@ -208,7 +213,7 @@ func commandTree(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
 	ctx, cancel := context.WithCancel(Context(t))
 	defer cancel()
-	var out text
+	var out Text
 	done := make(chan error, 1)
 	go func() {
 		_, err := execer(t, b.d).Exec(ctx, task.ID, &driver.Command{Args: b.h.Commands.Family, Stdout: &out})
@@ -225,7 +230,7 @@ func commandTree(t *testing.T, b *bench) {
 	}
 }
 
-func childOf(t *testing.T, out *text) (pid int) {
+func childOf(t *testing.T, out *Text) (pid int) {
 	t.Helper()
 	Eventually(t, "the command prints the pid of its child", func() bool {
 		first, whole := line(out.String())
@@ -240,7 +245,7 @@ func childOf(t *testing.T, out *text) (pid int) {
 
 func commandEndsWithTask(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	var out text
+	var out Text
 	c := &driver.Command{Args: b.h.Commands.Sleep, Stdout: &out}
 	if b.h.Commands.Family != nil {
 		c.Args = b.h.Commands.Family
@@ -272,8 +277,8 @@ func commandEndsWithTask(t *testing.T, b *bench) {
 
 func commandLeaves(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	for _, tty := range []bool{false, true} {
-		var out text
+	for _, tty := range []bool{false, b.h.Commands.Size != nil} {
+		var out Text
 		mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Leave, TTY: tty, Stdout: &out}, 3)
 		if strings.TrimSpace(out.String()) != "before" {
 			t.Errorf("terminal %v: output %q", tty, out.String())
@@ -286,7 +291,7 @@ func commandsTogether(t *testing.T, b *bench) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
-			var out text
+			var out Text
 			want := strings.Repeat(strconv.Itoa(i)+"\n", 1000)
 			mustRun(t, b.d, task.ID, &driver.Command{Args: b.h.Commands.Copy, Stdin: strings.NewReader(want), Stdout: &out}, 0)
 			if out.String() != want {
@@ -303,7 +308,7 @@ func commandRecovered(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out text
+	var out Text
 	mustRun(t, d, task.ID, &driver.Command{Args: b.h.Commands.Copy, Stdin: strings.NewReader("again"), Stdout: &out}, 0)
 	if out.String() != "again" {
 		t.Errorf("output %q", out.String())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -35,9 +36,6 @@ func (p *Process) Command(ctx context.Context, args []string, tty bool, stdio [3
 	if p.hasExited() {
 		return nil, p.endedError()
 	}
-	// A supervising process has places for few connections. The one of a command needs a place until the command runs.
-	p.starting.Lock()
-	defer p.starting.Unlock()
 	limited, cancel := context.WithTimeout(ctx, commandStart)
 	defer cancel()
 	go func() { // the kernel may not end a process that waits for a file system
@@ -63,32 +61,47 @@ func (p *Process) Command(ctx context.Context, args []string, tty bool, stdio [3
 }
 
 func (p *Process) startCommand(ctx context.Context, c *frame.Command, stdio [3]int) (*net.UnixConn, error) {
-	file, err := unix.MemfdCreate("command", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("command", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
 	}
-	defer unix.Close(file)
-	text := c.Encode()
-	for at := 0; at < len(text); {
-		n, err := unix.Pwrite(file, text[at:], int64(at))
-		if err != nil {
-			return nil, fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
-		}
-		at += n
+	file := os.NewFile(uintptr(fd), "command")
+	defer file.Close()
+	if _, err := file.Write(c.Encode()); err != nil {
+		return nil, fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
 	}
+	conn, err := p.offerCommand(ctx, fd, stdio)
+	if err != nil {
+		return nil, err
+	}
+	kind, body, err := receive(ctx, conn)
+	switch {
+	case ends(err):
+		err = p.lost(ctx, fault.New(fault.Unavailable, "run a command in task %s: the process that starts it has ended", p.Ident().TaskID))
+	case err != nil:
+		err = fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
+	case kind == frame.KindRunning:
+		return conn, nil
+	default:
+		err = refusal(kind, body)
+	}
+	conn.Close()
+	return nil, err
+}
+
+// offerCommand makes the connection of a command, and returns when the supervising process has taken the order. That one
+// has places for few connections, and the one of a command needs a place until then.
+func (p *Process) offerCommand(ctx context.Context, file int, stdio [3]int) (*net.UnixConn, error) {
+	p.starting.Lock()
+	defer p.starting.Unlock()
 	conn, _, err := dial(ctx, p.Ident())
 	if err != nil {
 		return nil, p.lost(ctx, err)
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	_, _, err = conn.WriteMsgUnix(frame.Wrap(frame.KindCommand, nil), unix.UnixRights(file, stdio[0], stdio[1], stdio[2]), nil)
 	var kind frame.Kind
-	var body []byte
 	if err == nil {
-		kind, body, err = readFrame(conn)
-	}
-	if !stop() && err == nil {
-		err = ctx.Err()
+		kind, _, err = receive(ctx, conn)
 	}
 	switch {
 	case ends(err) || errors.Is(err, syscall.EPIPE):
@@ -96,15 +109,25 @@ func (p *Process) startCommand(ctx context.Context, c *frame.Command, stdio [3]i
 			"task %s was started by an older agent, which cannot run commands in it: restart the task", p.Ident().TaskID))
 	case err != nil:
 		err = fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
-	case kind == frame.KindRunning:
+	case kind == frame.KindCommand:
 		return conn, nil
 	case kind == frame.KindExited:
 		err = p.endedError()
 	default:
-		err = refusal(kind, body)
+		err = fault.New(fault.Internal, "supervising process: %w", frame.ErrMalformed)
 	}
 	conn.Close()
 	return nil, err
+}
+
+// receive reads a frame while ctx lasts.
+func receive(ctx context.Context, conn *net.UnixConn) (frame.Kind, []byte, error) {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	kind, body, err := readFrame(conn)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	return kind, body, err
 }
 
 // refusal is the error of a command that was not started.

@@ -17,7 +17,7 @@ const (
 	// keeps it.
 	KindRelease Kind = 'E'
 	// KindCommand asks to run a command inside the task, on this connection only: it comes with [CommandFiles] descriptors.
-	// The replies are a Running of the command, or a Failed, and an Exited. KindKill, and the end of the connection, kill
+	// The replies are the same kind when the order is taken, a Running of the command, or a Failed, and an Exited. KindKill, and the end of the connection, kill
 	// the command and all that it has started.
 	KindCommand Kind = 'C'
 	// KindRunning carries a Running.

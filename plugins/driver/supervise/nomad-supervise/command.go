@@ -48,6 +48,7 @@ func (s *supervisor) command(a *agent) {
 	if len(a.files) != frame.CommandFiles {
 		return
 	}
+	send(a.fd, frame.KindCommand, nil)
 	spec, err := memory(s.spec.Encode())
 	if err == nil {
 		_, err = syscall.ForkExec("/proc/self/exe", []string{"nomad-supervise"}, &syscall.ProcAttr{
@@ -120,9 +121,13 @@ func runCommand() {
 		poll(fds[:], -1)
 	}
 	killed.Store(true)
-	for {
+	for round := 0; ; round++ {
 		killDescendants()
-		poll([]pollFD{{-1, 0, 0}}, 10)
+		pause := int64(10)
+		if round > stuckRounds {
+			pause = 1000
+		}
+		poll([]pollFD{{-1, 0, 0}}, pause)
 	}
 }
 
