@@ -243,6 +243,61 @@ func TestHeadersAndChown(t *testing.T) {
 	}
 }
 
+// Headers may be credentials.
+func TestHeadersStayWithTheHost(t *testing.T) {
+	t.Parallel()
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(w, r, to, http.StatusFound)
+			return
+		}
+		_, _ = io.WriteString(w, "token="+r.Header.Get("X-Token"))
+	})
+	s, other := httptest.NewServer(echo), httptest.NewServer(echo)
+	t.Cleanup(s.Close)
+	t.Cleanup(other.Close)
+	n := newNode(t, nil)
+	for to, want := range map[string]string{s.URL + "/b": "token=open", other.URL + "/b": "token="} {
+		a := artifacts.Artifact{Source: s.URL + "/f?to=" + to, Destination: "local/x", Mode: "file", Headers: map[string]string{"x-token": "open"}}
+		if err := n.fetch(t, a); err != nil {
+			t.Fatal(err)
+		}
+		n.wants(t, "local/x", want)
+	}
+}
+
+func TestDestinationsOfIsolatedTasks(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	n.Isolated = true
+	if other, err := os.MkdirTemp("/dev/shm", "artifacts"); err == nil { // downloads lie on another file system, as for secrets
+		t.Cleanup(func() { _ = os.RemoveAll(other) })
+		if err := os.Chmod(other, 0o711); err != nil {
+			t.Fatal(err)
+		}
+		n.Scratch = other + "/scratch"
+	}
+	s := serve(t, map[string][]byte{"f": []byte("f"), "d.tgz": tgz(t, &tar.Header{Name: "d/e/x", Mode: 0o755, Size: 1}), "sums": []byte(strings.TrimPrefix(sum([]byte("f")), "sha256:") + "  f\n")})
+	err := n.fetch(t,
+		artifacts.Artifact{Source: s.URL + "/f", Destination: "/alloc/data/one"}, artifacts.Artifact{Source: s.URL + "/f", Destination: "/local/two", Mode: "file"},
+		artifacts.Artifact{Source: s.URL + "/d.tgz", Destination: "/secrets"},
+		artifacts.Artifact{Source: s.URL + "/f", Destination: "/local", Options: map[string]string{"checksum": "file:" + s.URL + "/sums"}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wants(t, "../alloc/data/one/f", "f")
+	n.wants(t, "local/two", "f")
+	n.wants(t, "local/f", "f")
+	n.wants(t, "secrets/d/e/x", "x")
+	if st, err := os.Stat(n.Task + "/secrets/d/e/x"); err != nil || st.Mode() != 0o755 {
+		t.Errorf("%+v %v", st, err)
+	}
+	if left, _ := filepath.Glob(n.Task + "/*/.made-*"); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
 func TestInsecureSkipsTheCertificate(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
@@ -282,32 +337,33 @@ func TestRefusedSources(t *testing.T) {
 		}
 	}))
 	t.Cleanup(chunked.Close)
-	for source, want := range map[string]string{
-		s.URL + "/none":          "bad response code: 404",
-		s.URL + "/big":           "http_max_size",
-		chunked.URL + "/endless": "http_max_size",
-		s.URL + "/bomb.zip":      "larger than limit",
-		s.URL + "/bomb.tgz":      "larger than limit",
-		s.URL + "/many.tgz":      "too many files",
-		s.URL + "/up.tgz":        "'..'",
-		s.URL + "/empty.zip":     "empty archive",
-		s.URL + "/f?checksum=sha256:" + strings.Repeat("0", 64): "checksums did not match",
-		"file:///etc/passwd":                       "file",
-		"/etc/passwd":                              "invalid source",
-		"git::file:///etc":                         `scheme "file" is refused`,
-		"git::/etc":                                "invalid source",
-		"git::ext::sh -c id":                       "refused",
-		"nothing::http://x/y":                      "not supported for scheme 'nothing'",
-		redirects.URL + "/?to=file:///etc/passwd":  "",
-		redirects.URL + "/f?to=file:///etc/passwd": `scheme "file" is refused`,
-		redirects.URL + "/f?to=http://169.254.169.254/latest": "169.254.169.254 is refused",
-		redirects.URL + "/f?to=http://[fd00:ec2::254]/latest": "fd00:ec2::254 is refused",
-		redirects.URL + "/f?to=/f":                            "",
-		"http://169.254.169.254/latest/meta-data":             "169.254.169.254 is refused",
-		"http://[::ffff:169.254.169.254]/latest":              "169.254.169.254 is refused",
-		"s3::http://169.254.169.254/latest/meta-data":         "169.254.169.254 is refused",
-		"git::http://169.254.169.254/repo":                    "169.254.169.254 is refused",
+	for _, c := range []struct{ source, want string }{
+		{s.URL + "/none", "bad response code: 404"},
+		{s.URL + "/big", "http_max_size"},
+		{chunked.URL + "/endless", "http_max_size"},
+		{s.URL + "/bomb.zip", "larger than limit"},
+		{s.URL + "/bomb.tgz", "larger than limit"},
+		{s.URL + "/many.tgz", "too many files"},
+		{s.URL + "/up.tgz", "'..'"},
+		{s.URL + "/empty.zip", "empty archive"},
+		{s.URL + "/f?checksum=sha256:" + strings.Repeat("0", 64), "checksums did not match"},
+		{"file:///etc/passwd", "file"},
+		{"/etc/passwd", "invalid source"},
+		{"git::file:///etc", `scheme "file" is refused`},
+		{"git::/etc", "invalid source"},
+		{"git::ext::sh -c id", "refused"},
+		{"nothing::http://x/y", "not supported for scheme 'nothing'"},
+		{redirects.URL + "/?to=file:///etc/passwd", ""},
+		{redirects.URL + "/f?to=file:///etc/passwd", `scheme "file" is refused`},
+		{redirects.URL + "/f?to=http://169.254.169.254/latest", "169.254.169.254 is refused"},
+		{redirects.URL + "/f?to=http://[fd00:ec2::254]/latest", "fd00:ec2::254 is refused"},
+		{redirects.URL + "/f?to=/f", ""},
+		{"http://169.254.169.254/latest/meta-data", "169.254.169.254 is refused"},
+		{"http://[::ffff:169.254.169.254]/latest", "169.254.169.254 is refused"},
+		{"s3::http://169.254.169.254/latest/meta-data", "169.254.169.254 is refused"},
+		{"git::http://169.254.169.254/repo", "169.254.169.254 is refused"},
 	} {
+		source, want := c.source, c.want
 		err := n.fetch(t, artifacts.Artifact{Source: source, Destination: "local/bad"})
 		if err == nil || !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "failed to download artifact ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", source, err, want)

@@ -130,7 +130,9 @@ func (f *Fetcher) run(ctx context.Context, p installed, dir string, a Artifact, 
 	watch.Go(func() { f.watchUse(ctx, dir, stop) })
 	_, _ = in.Write(input)
 	err = cmd.Wait()
-	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // what the program has started and not ended
+	if p.namespaces == 0 {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // what the program has started and not ended
+	}
 	var reply struct{ Error *string }
 	switch decoded := json.Unmarshal(out.Bytes(), &reply); {
 	case ctx.Err() != nil:

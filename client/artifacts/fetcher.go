@@ -163,6 +163,12 @@ func (f *Fetcher) install(ctx context.Context) (installed, error) {
 	if err != nil {
 		return installed{}, fault.New(fault.Unavailable, "run %s: %w (is the file system mounted noexec?)", path, err)
 	}
+	old, _ := filepath.Glob(filepath.Join(f.conf.Dir, programName+"-*"))
+	for _, name := range old { // of earlier versions: no download outlives its agent
+		if name != path {
+			_ = os.Remove(name)
+		}
+	}
 	f.program = p
 	return p, nil
 }

@@ -30,7 +30,14 @@ func fetch(ctx context.Context, req request) error {
 	for name, value := range req.Headers {
 		header.Set(name, value)
 	}
-	client := &http.Client{Transport: newTransport(req.Insecure, operator, req.MaxBytes), CheckRedirect: redirect}
+	client := &http.Client{Transport: newTransport(req.Insecure, operator, req.MaxBytes), CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if r.URL.Host != via[0].URL.Host { // headers may be credentials of the first host
+			for name := range header {
+				r.Header.Del(name)
+			}
+		}
+		return redirect(r, via)
+	}}
 	web := &getter.HttpGetter{
 		Client: client, Header: header, XTerraformGetDisabled: true,
 		ReadTimeout: req.HTTP, HeadFirstTimeout: req.HTTP,

@@ -113,7 +113,7 @@ func confine(dir string, extra []string) error {
 		if err != nil {
 			return err
 		}
-		if err := allow(int(fd), path, rights&attr.Handled_access_fs); err != nil && (i >= len(system) || !os.IsNotExist(err)) {
+		if err := allow(int(fd), path, rights&attr.Handled_access_fs); err != nil && i >= len(system) {
 			return err
 		}
 	}

@@ -181,12 +181,15 @@ client {
 		t.Errorf("%+v", c.Client)
 	}
 	for text, want := range map[string]string{
-		`client { host_network "x" {} }`:                                 `"x" needs a cidr`,
-		`client { host_network "x" { cidr = "nowhere" } }`:               `cidr "nowhere"`,
-		`client { reserved { cores = "a" } }`:                            "client.reserved.cores",
-		`client { reservable_cores = "3-1" }`:                            "client.reservable_cores",
-		`server { client_introduction { enforcement = "all" } }`:         "none of none, warn and strict",
-		`server { client_introduction { default_identity_ttl = "2h" } }`: "default_identity_ttl 2h0m0s is not between",
+		`client { host_network "x" {} }`:                                      `"x" needs a cidr`,
+		`client { host_network "x" { cidr = "nowhere" } }`:                    `cidr "nowhere"`,
+		`client { artifact { http_max_size = "x" } }`:                         "client.artifact.http_max_size",
+		`client { artifact { git_timeout = "-1s" } }`:                         "client.artifact.git_timeout is negative",
+		`client { artifact { filesystem_isolation_extra_paths = ["/opt"] } }`: "kind:rights:/path",
+		`client { reserved { cores = "a" } }`:                                 "client.reserved.cores",
+		`client { reservable_cores = "3-1" }`:                                 "client.reservable_cores",
+		`server { client_introduction { enforcement = "all" } }`:              "none of none, warn and strict",
+		`server { client_introduction { default_identity_ttl = "2h" } }`:      "default_identity_ttl 2h0m0s is not between",
 	} {
 		c := config.Default()
 		decode(t, c, text)

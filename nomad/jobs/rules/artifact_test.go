@@ -7,6 +7,19 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
+func TestArtifactsAreNoFilesOfTheNode(t *testing.T) {
+	for source, refused := range map[string]bool{
+		"file:///etc/passwd": true, "/etc/passwd": true, "./a": true, "../a": true, "git::file:///a": true, "git::/a": true,
+		"http://a/file:b": false, "git::https://a/b": false, "github.com/a/b": false, "git@a:b/c": false, "${NOMAD_META_source}": false,
+	} {
+		j := good(t)
+		j.TaskGroups[0].Tasks[0].Artifacts = []*api.TaskArtifact{{GetterSource: source}}
+		if err := check(j); (err != nil) != refused || refused && !strings.Contains(err.Error(), "is a file of the node") {
+			t.Errorf("source %q: %v", source, err)
+		}
+	}
+}
+
 func TestArtifacts(t *testing.T) {
 	for _, c := range []struct{ mode, checksum, want string }{
 		{"any", "md5:" + strings.Repeat("0a", 16), ""},
