@@ -24,6 +24,11 @@ type OfAlloc interface {
 	OfAlloc() string
 }
 
+// Attributed is a request to a node that names who makes it.
+type Attributed interface {
+	SetAccessor(accessorID string)
+}
+
 // ByNode is a request that a node makes and authenticates with its secret.
 type ByNode interface {
 	NodeCredentials() (id, secret string)

@@ -83,6 +83,14 @@ func (a *adopted) Remains(id string) []driver.Remain {
 	return nil
 }
 
+// Exec passes the command on. It implements [driver.Execer].
+func (a *adopted) Exec(ctx context.Context, id string, c *driver.Command) (int, error) {
+	if e, ok := a.Driver.(driver.Execer); ok {
+		return e.Exec(ctx, id, c)
+	}
+	return 0, fault.New(fault.Invalid, "driver %s does not run commands in its tasks", a.Name())
+}
+
 // Find passes the question on. It implements [driver.Finder].
 func (a *adopted) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	if f, ok := a.Driver.(driver.Finder); ok {

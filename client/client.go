@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/sessions"
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/templates"
@@ -40,13 +41,15 @@ type Client struct {
 	// intro is the introduction token; serveNode alone uses it after New.
 	intro string
 
-	db        *store.DB
-	tree      dirs.Tree
-	drivers   map[string]*adopted
-	watch     *fingerprint.Drivers
-	volumes   *volumes.Service
-	stats     *stats.Host
-	checks    *checks.Prober
+	db      *store.DB
+	tree    dirs.Tree
+	drivers map[string]*adopted
+	watch   *fingerprint.Drivers
+	volumes *volumes.Service
+	stats   *stats.Host
+	checks  *checks.Prober
+	// sessions run commands of users in tasks.
+	sessions  *sessions.Table
 	hostEnv   map[string]string
 	artifacts *artifacts.Fetcher
 	templates *templates.Program
@@ -126,6 +129,7 @@ func New(conf Config) (*Client, error) {
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
+	c.sessions = sessions.New(log.Named("sessions"))
 	c.tried = make(chan struct{})
 	c.disksTried = sync.OnceFunc(func() { close(c.tried) })
 	c.stats = stats.New(conf.AllocDir, func() int64 {
@@ -278,6 +282,7 @@ func (c *Client) workLoops(life context.Context) []loop {
 	return []loop{
 		{"assignments", func(ctx context.Context) error { return c.followAssignments(ctx, life) }},
 		{"reports", c.sendReports},
+		{"sessions", c.sessions.Run},
 	}
 }
 

@@ -48,6 +48,8 @@ type Config struct {
 	NodePool  string
 	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
 	DefaultIneligible bool
+	// DisableRemoteExec refuses to run commands in tasks.
+	DisableRemoteExec bool
 	Meta              map[string]string
 	// IntroToken introduces a new node to servers that require it; the state directory may hold one, too.
 	IntroToken string

@@ -18,6 +18,7 @@ func (c *Client) Handlers() []wire.Handler {
 		wire.ClientAllocChecks.Handle(c.allocChecks),
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
 		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc),
+		wire.ClientAllocExecOpen.Handle(c.execOpen), wire.ClientAllocExec.Handle(c.exec), wire.ClientAllocNodeExec.Handle(c.nodeExec),
 		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeGC.Handle(c.collectNode),
 		wire.ClientNodeIdentity.Handle(c.nodeIdentity), wire.ClientNodeIdentityRenew.Handle(c.renewNodeIdentity),
 	)

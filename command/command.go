@@ -112,7 +112,7 @@ func version() *cli.Command {
 func shortForms() []*cli.Command {
 	return []*cli.Command{
 		job.Run("run"), job.Stop("stop"), job.Start("start"), job.Plan("plan"), job.Validate("validate"), job.Init("init"), job.Inspect("inspect"),
-		alloc.Logs("logs"), alloc.Files("fs"),
+		alloc.Logs("logs"), alloc.Files("fs"), alloc.Exec("exec"), job.Action("action"),
 		hidden(alloc.Status("alloc-status")), hidden(node.Status("node-status")), hidden(node.Drain("node-drain")),
 		hidden(eval.Status("eval-status")), hidden(server.Members("server-members")),
 		hidden(server.Join("server-join")), hidden(server.ForceLeave("server-force-leave")),

@@ -124,3 +124,9 @@ func (q Query) with(key, value string) Query {
 	q.Params = v
 	return q
 }
+
+// JobActions lists the actions of a job.
+func (c *Client) JobActions(ctx context.Context, id string) ([]*api.JobAction, error) {
+	out, _, err := get[[]*api.JobAction](ctx, c, Query{}, "job", id, "actions")
+	return out, err
+}

@@ -97,6 +97,7 @@ var (
 	pluginRead    = on(api.OnPlugin, "read")
 	lifecycle     = ofRow("alloc-lifecycle")
 	readFiles     = ofRow("read-fs")
+	execInTask    = ofRow("alloc-exec")
 	writeVolume   = inNamespace("csi-write-volume")
 	listVolumes   = inNamespace("csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs")
 )

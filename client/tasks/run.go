@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -157,8 +158,8 @@ func (t *task) attempt(ctx context.Context) (next nextAttempt, left bool) {
 		}
 		return t.concludeUnstarted(*o), false
 	}
-	t.setHandle(d, a.id)
-	defer t.setHandle(nil, "")
+	t.setHandle(d, a.id, a.env)
+	defer t.setHandle(nil, "", nil)
 	out := t.superviseTask(ctx, a)
 	if out.left || !t.awaitRemains(ctx, d, a.id) {
 		return nextAttempt{}, true
@@ -177,8 +178,8 @@ func (t *task) concludeUnstarted(o outcome, events ...*api.TaskEvent) nextAttemp
 	return next
 }
 
-func (t *task) setHandle(d driver.Driver, id string) {
+func (t *task) setHandle(d driver.Driver, id string, env *taskenv.Env) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.driver, t.id = d, id
+	t.driver, t.id, t.env = d, id, env
 }

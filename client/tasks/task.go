@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -38,6 +39,8 @@ type task struct {
 	// driver and id are those of the running attempt.
 	driver driver.Driver
 	id     string
+	// env is the environment of the running attempt.
+	env *taskenv.Env
 	// socket is the API socket of the attempt; only run uses it.
 	socket net.Listener
 	// killedAtLease is the attempt that is being killed at the end of its lease.

@@ -119,7 +119,7 @@ func (a *agent) clientConfig() client.Config {
 	in, c := a.cfg.Client, client.Default()
 	c.Region, c.Datacenter, c.Name, c.Version = a.cfg.Region, a.cfg.Datacenter, a.cfg.Name, a.version
 	c.NodeClass, c.NodePool, c.Meta, c.Options = in.NodeClass, in.NodePool, in.Meta, in.Options
-	c.DefaultIneligible, c.IntroToken = in.DefaultIneligible, in.IntroToken
+	c.DefaultIneligible, c.DisableRemoteExec, c.IntroToken = in.DefaultIneligible, in.DisableRemoteExec, in.IntroToken
 	c.ServerHere = func() bool { return a.server != nil && len(a.link.Servers()) == 1 }
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
 	c.CommonPluginDir = cmp.Or(in.CommonPluginDir, filepath.Join(a.dirs.data, "common_plugins"))

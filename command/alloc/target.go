@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -70,10 +71,11 @@ func anyOf(ctx context.Context, s *session.Session, job string) (*api.AllocStub,
 
 // task names the task of an allocation: the flag, the second argument, or the only one.
 func task(s *session.Session, a *api.Allocation) (string, error) {
-	name := s.String("task")
-	if name == "" {
-		name = s.Arg(1)
-	}
+	return taskNamed(s, a, cmp.Or(s.String("task"), s.Arg(1)))
+}
+
+// taskNamed is the task of the name, or the only one when the name is empty.
+func taskNamed(s *session.Session, a *api.Allocation, name string) (string, error) {
 	names := taskNames(a)
 	if name == "" {
 		if len(names) == 1 {

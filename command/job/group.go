@@ -16,7 +16,7 @@ func Group() *cli.Command {
 		Run("run"), Plan("plan"), Validate("validate"), Init("init"), Inspect("inspect"), Status("status"),
 		Stop("stop"), Start("start"), Restart("restart"), History("history"), Revert("revert"), Tag("tag"),
 		Allocs("allocs"), Evaluate("eval"), Deployments("deployments"), Promote("promote"),
-		Scale("scale"), ScalingEvents("scaling-events"), Dispatch("dispatch"), Periodic("periodic"))
+		Scale("scale"), ScalingEvents("scaling-events"), Dispatch("dispatch"), Action("action"), Periodic("periodic"))
 }
 
 // ofJob finds the job of the first argument, and runs a verb in its namespace.

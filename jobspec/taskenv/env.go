@@ -74,6 +74,15 @@ func (e *Env) own(env map[string]string) {
 	}
 }
 
+// Fresh returns the same environment as if no text had been filled in yet. Several goroutines may each use their own.
+func (e *Env) Fresh() *Env {
+	out := *e
+	if out.unknown != nil {
+		out.unknown = map[string]bool{}
+	}
+	return &out
+}
+
 // Vars returns a copy of all variables.
 func (e *Env) Vars() map[string]string { return maps.Clone(e.vars) }
 

@@ -197,20 +197,24 @@ func (g *Gate) node(ctx context.Context, req any) (*Caller, error) {
 	return &Caller{Token: t, Rights: nothing, NodeID: r.OfNode()}, nil
 }
 
-// AdmitOnNode admits a request that a node serves, and compares the namespace of the allocation that it is about.
-func (g *Gate) AdmitOnNode(ctx context.Context, needs wire.Needs, req any) error {
+// AdmitOnNode admits a request that a node serves, compares the namespace of the allocation that it is about, and returns
+// the accessor of the caller; "" without access control.
+func (g *Gate) AdmitOnNode(ctx context.Context, needs wire.Needs, req any) (accessor string, err error) {
 	if !g.Enabled || ctx.Value(internalKey{}) != nil {
-		return nil
+		return "", nil
 	}
 	caller, err := g.judge(ctx, needs, req)
 	if err != nil {
-		return err
+		return "", err
 	}
-	of, ok := req.(api.OfAlloc)
-	if !ok {
-		return nil
+	if of, ok := req.(api.OfAlloc); ok {
+		for _, n := range needs.All {
+			if err := g.OnAlloc(caller, n.Right, of.OfAlloc()); err != nil {
+				return "", err
+			}
+		}
 	}
-	return g.OnAlloc(caller, needs.All[0].Right, of.OfAlloc())
+	return caller.Token.AccessorID, nil
 }
 
 // OnAlloc compares a right with the namespace of an allocation. One that the caller may not see is answered like one that

@@ -201,7 +201,8 @@ func TestOnNode(t *testing.T) {
 		}
 	})
 	logs := func(alloc string) error {
-		return f.AdmitOnNode(t.Context(), wire.ClientAllocLogs.Needs, &api.AllocLogsRequest{AllocID: alloc, QueryOptions: query("dev", "")})
+		_, err := f.AdmitOnNode(t.Context(), wire.ClientAllocLogs.Needs, &api.AllocLogsRequest{AllocID: alloc, QueryOptions: query("dev", "")})
+		return err
 	}
 	if err := logs("alloc in dev"); err != nil {
 		t.Error(err)
@@ -212,6 +213,35 @@ func TestOnNode(t *testing.T) {
 	foreign, unknown := logs("alloc in ops"), logs("alloc in xyz")
 	if !errors.Is(foreign, fault.NotFound) || !errors.Is(unknown, fault.NotFound) {
 		t.Errorf("foreign: %v, unknown: %v", foreign, unknown)
+	}
+}
+
+// TestCommandsOnTheNodeNeedBothRights: the namespace of the allocation counts for each right that a method needs.
+func TestCommandsOnTheNodeNeedBothRights(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.token("one", `namespace "dev" { capabilities = ["alloc-exec"] }  namespace "other" { capabilities = ["alloc-node-exec"] }`)
+	f.token("both", `namespace "dev" { capabilities = ["alloc-exec", "alloc-node-exec"] }`)
+	f.write(func(tx *state.Txn) {
+		tx.PutAlloc(&api.Allocation{ID: "a1", Namespace: "dev", Job: &api.Job{ID: "j", Namespace: "dev"}, JobID: "j"})
+	})
+	admit := func(needs wire.Needs, token string) error {
+		accessor, err := f.AdmitOnNode(t.Context(), needs, &api.ExecRequest{AllocID: "a1", QueryOptions: query(token, "")})
+		if err == nil && accessor == "" {
+			t.Errorf("%s: no accessor", token)
+		}
+		return err
+	}
+	for _, token := range []string{"one", "both"} {
+		if err := admit(wire.ClientAllocExec.Needs, token); err != nil {
+			t.Errorf("%s in a task with files of its own: %v", token, err)
+		}
+	}
+	if err := admit(wire.ClientAllocNodeExec.Needs, "one"); !errors.Is(err, access.ErrDenied) {
+		t.Errorf("alloc-node-exec in another namespace: %v", err)
+	}
+	if err := admit(wire.ClientAllocNodeExec.Needs, "both"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -59,7 +59,7 @@ var queries = map[string]string{
 	"GET /v1/client/fs/cat/:id": "path=/", "GET /v1/client/fs/readat/:id": "path=/&offset=0&limit=1", "GET /v1/client/fs/stream/:id": "path=/",
 	"PUT /v1/agent/join": "address=x", "PUT /v1/agent/force-leave": "node=x", "DELETE /v1/operator/raft/peer": "id=x", "PUT /v1/operator/raft/transfer-leadership": "id=x",
 	"PUT /v1/agent/servers": "address=x", "GET /v1/acl/explain": "on=node&capability=read", "DELETE /v1/operator/keyring/key/:id": "force=true",
-	"PUT /v1/volume/csi/:id/detach": "node=x",
+	"PUT /v1/volume/csi/:id/detach": "node=x", "GET /v1/client/allocation/:id/exec": "task=t&command=%5B%22x%22%5D", "GET /v1/job/:id/action": "task=t&action=x&allocID=x",
 }
 
 // TestEveryRouteAsksForAToken calls each route of the table without a token, with an unknown one and with a management token.

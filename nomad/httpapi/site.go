@@ -9,10 +9,10 @@ import (
 
 // later are the paths of features that are not in this version: 501, because 404 would refer to the object.
 var later = []string{
-	"/v1/jobs/statuses", "/v1/job/:id/action",
+	"/v1/jobs/statuses",
 	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
 	"/v1/search/fuzzy", "/v1/event/stream",
-	"/v1/client/allocation/:id/exec", "/v1/client/allocation/:id/snapshot", "/v1/client/allocation/:id/pause",
+	"/v1/client/allocation/:id/snapshot", "/v1/client/allocation/:id/pause",
 	"/v1/client/metadata",
 	"/v1/agent/host", "/v1/agent/monitor", "/v1/agent/monitor/export", "/v1/agent/pprof/:id",
 	"/v1/operator/upgrade-check/vault-workload-identity",

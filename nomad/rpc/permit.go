@@ -42,8 +42,12 @@ type onNode struct {
 // Invoke implements [wire.Caller].
 func (n onNode) Invoke(ctx context.Context, method string, req, resp any) error {
 	if m, ok := wire.NodeMethods[method]; ok && m.Auth == wire.ByUser {
-		if err := n.server.permitOnNode(ctx, m.Needs, req); err != nil {
+		accessor, err := n.server.permitOnNode(ctx, m.Needs, req)
+		if err != nil {
 			return err
+		}
+		if r, ok := req.(api.Attributed); ok {
+			r.SetAccessor(accessor)
 		}
 		if r, ok := req.(api.Authenticated); ok {
 			secret := r.Secret()
@@ -55,27 +59,33 @@ func (n onNode) Invoke(ctx context.Context, method string, req, resp any) error 
 	return n.node.Invoke(ctx, method, req, resp)
 }
 
-// permitOnNode admits a call of a user to a node. A server that does not lead asks the leader when its own state refuses:
-// that may be older than the token or the allocation.
-func (s *Server) permitOnNode(ctx context.Context, needs wire.Needs, req any) error {
+// permitOnNode admits a call of a user to a node and returns the accessor of the caller. A server that does not lead asks the
+// leader when its own state refuses: that may be older than the token or the allocation.
+func (s *Server) permitOnNode(ctx context.Context, needs wire.Needs, req any) (accessor string, err error) {
 	gate := s.config.Gate
 	if gate == nil || !gate.Enabled {
-		return nil
+		return "", nil
 	}
-	err := gate.AdmitOnNode(ctx, needs, req)
+	accessor, err = gate.AdmitOnNode(ctx, needs, req)
 	if err == nil || s.config.Raft.IsLeader() {
-		return err
+		return accessor, err
 	}
 	r, ok := req.(api.Authenticated)
 	if !ok || len(needs.All) == 0 {
-		return err
+		return "", err
 	}
-	ask := &api.ACLCheckRequest{Right: needs.All[0].Right, QueryOptions: api.QueryOptions{AuthToken: *r.Secret()}}
-	if of, ok := req.(api.OfAlloc); ok {
-		ask.AllocID = of.OfAlloc()
+	for _, n := range needs.All {
+		ask := &api.ACLCheckRequest{Right: n.Right, QueryOptions: api.QueryOptions{AuthToken: *r.Secret()}}
+		if of, ok := req.(api.OfAlloc); ok {
+			ask.AllocID = of.OfAlloc()
+		}
+		out, err := wire.ACLCheck.Call(ctx, s, ask)
+		if err != nil {
+			return "", err
+		}
+		accessor = out.AccessorID
 	}
-	_, err = wire.ACLCheck.Call(ctx, s, ask)
-	return err
+	return accessor, nil
 }
 
 // decoded reads the request of a method that a node serves for users.

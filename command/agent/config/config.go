@@ -192,6 +192,8 @@ type Client struct {
 	ServerJoin      ServerJoin `hcl:"server_join"`
 	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
 	DefaultIneligible bool `hcl:"default_ineligible"`
+	// DisableRemoteExec refuses to run commands in tasks.
+	DisableRemoteExec bool `hcl:"disable_remote_exec"`
 	// DrainOnShutdown is nil where the block is absent.
 	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
 	Template        Template         `hcl:"template"`

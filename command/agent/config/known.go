@@ -18,7 +18,6 @@ var known = map[string]bool{
 	"client.client_min_port":                       true,
 	"client.gc_volumes_on_node_gc":                 true,
 	"client.no_host_uuid":                          true,
-	"client.disable_remote_exec":                   true,
 	"client.template.disable_file_sandbox":         true,
 	"client.template.max_stale":                    true,
 	"client.template.block_query_wait":             true,

@@ -116,7 +116,7 @@ func (c Client) shown() map[string]any {
 		"GCInterval": c.GCInterval, "GCParallelDestroys": c.GCParallel, "GCDiskUsageThreshold": c.GCDiskUsage,
 		"GCInodeUsageThreshold": c.GCInodeUsage, "GCMaxAllocs": c.GCMaxAllocs, "NodeMaxAllocs": c.NodeMaxAllocs,
 		"HostVolumes": volumes, "HostNetworks": networks, "ReservableCores": c.ReservableCores,
-		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "Drain": drain, "Artifact": c.Artifact.shown(),
+		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "DisableRemoteExec": c.DisableRemoteExec, "Drain": drain, "Artifact": c.Artifact.shown(),
 		"TemplateConfig": map[string]any{
 			"FunctionDenylist": c.Template.DeniedFunctions(), "Wait": c.Template.Wait.shown(), "WaitBounds": c.Template.Bounds.shown(),
 		},

@@ -228,10 +228,22 @@ func poolJobs(c *endpoint.Call) (any, error) {
 
 // jobActions is empty for every job: those with actions are not registered.
 func jobActions(c *endpoint.Call) (any, error) {
-	if _, err := jobGet(c); err != nil {
+	out, err := ofJob(c, wire.JobGet)
+	if err != nil {
 		return nil, err
 	}
-	return []string{}, nil
+	if out.Job == nil {
+		return nil, endpoint.Missing("job not found")
+	}
+	actions := []api.JobAction{}
+	for _, g := range out.Job.TaskGroups {
+		for _, t := range g.Tasks {
+			for _, a := range t.Actions {
+				actions = append(actions, api.JobAction{Action: *a, TaskName: t.Name, TaskGroupName: g.Name})
+			}
+		}
+	}
+	return actions, nil
 }
 
 // planView is the response of a plan: absent parts are null.

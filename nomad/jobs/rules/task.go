@@ -39,10 +39,28 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.artifacts(where, t.Artifacts)
 	c.services(where, t.Services)
 	c.secrets(where, t.Secrets)
+	c.actions(where, t.Actions)
 	c.identities(where, t)
 }
 
 var serviceName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+
+var actionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+
+func (c *check) actions(where string, all []*api.Action) {
+	c.wrong(len(all) > entriesMax, "%s: more than %d actions", where, entriesMax)
+	seen := map[string]bool{}
+	for _, a := range all {
+		at := fmt.Sprintf("%s, action %q", where, brief(a.Name))
+		c.wrong(!actionName.MatchString(a.Name), "%s: a name has 1 to 128 letters, digits, - and _", at)
+		c.wrong(seen[a.Name], "%s is there twice", at)
+		seen[a.Name] = true
+		c.wrong(a.Command == "" || strings.ContainsRune(a.Command, 0), "%s has no command, or one with a NUL byte", at)
+		for _, arg := range a.Args {
+			c.wrong(strings.ContainsRune(arg, 0), "%s: an argument contains a NUL byte", at)
+		}
+	}
+}
 
 var secretName = regexp.MustCompile(`^[a-zA-Z0-9_]{1,128}$`)
 

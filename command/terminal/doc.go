@@ -1,0 +1,2 @@
+// Package terminal connects a command in a task to the terminal of the user.
+package terminal
