@@ -19,12 +19,14 @@ import (
 const (
 	// IdleMax is how long a session lives without a call.
 	IdleMax = 30 * time.Second
-	// SessionsMax and SessionsPerTask limit the sessions of a node and of a task.
-	SessionsMax     = 64
+	// SessionsMax limits the sessions of a node.
+	SessionsMax = 64
+	// SessionsPerTask limits the sessions of a task.
 	SessionsPerTask = 16
-	// OutputMax is how many bytes of output wait for the caller, InputMax how many bytes of input for the command.
+	// OutputMax is how many bytes of output wait for the caller.
 	OutputMax = 256 << 10
-	InputMax  = 64 << 10
+	// InputMax is how many bytes of input wait for the command.
+	InputMax = 64 << 10
 	// WaitMax limits how long an exchange waits.
 	WaitMax = 10 * time.Second
 	idMax   = 128

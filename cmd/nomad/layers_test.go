@@ -186,6 +186,8 @@ var homes = map[string][]string{
 	"github.com/distribution/reference":           {"plugins/driver/docker/"},
 	"github.com/hashicorp/go-kms-wrapping":        {"nomad/keyring/kms"},
 	"golang.org/x/oauth2":                         {"nomad/login/provider"},
+	"github.com/coder/websocket":                  {"api/rest", "nomad/httpapi/exec"},
+	"golang.org/x/term":                           {"command/terminal"},
 }
 
 func TestThirdPartyNamesStayInTheirPackages(t *testing.T) {

@@ -31,6 +31,8 @@ const (
 	pingTimeout = 5 * time.Second
 	// writeTimeout limits a message to the client: one that reads nothing for so long is gone.
 	writeTimeout = 5 * time.Minute
+	// sizeWait is how long a command with a terminal waits for the first message.
+	sizeWait = 500 * time.Millisecond
 	// inputMax is how many bytes of input are in one call.
 	inputMax   = 32 << 10
 	retryFirst = 100 * time.Millisecond
@@ -70,8 +72,16 @@ func open(c *endpoint.Call, node string, r *api.ExecOpenRequest) (*session, erro
 func (s *session) bridge(conn *websocket.Conn, work *sync.WaitGroup) error {
 	ctx, cancel := context.WithCancelCause(s.call.Context())
 	defer cancel(nil)
-	work.Go(func() { cancel(s.receive(ctx, conn)) })
+	first := make(chan struct{})
+	work.Go(func() { cancel(s.receive(ctx, conn, sync.OnceFunc(func() { close(first) }))) })
 	work.Go(func() { s.ping(ctx, conn) })
+	if s.opened.TTY { // the first message is usually the size of the terminal, which programs read at their start
+		select {
+		case <-first:
+		case <-time.After(sizeWait):
+		case <-ctx.Done():
+		}
+	}
 	err := s.send(ctx, conn)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -123,8 +133,8 @@ func (s *session) stop() {
 	}
 }
 
-// receive passes the messages of the client to the session until the client has left.
-func (s *session) receive(ctx context.Context, conn *websocket.Conn) error {
+// receive passes the messages of the client to the session until the client has left. It calls passed after each.
+func (s *session) receive(ctx context.Context, conn *websocket.Conn, passed func()) error {
 	var offset int64
 	var sizes uint64
 	ended := false
@@ -165,6 +175,7 @@ func (s *session) receive(ctx context.Context, conn *websocket.Conn) error {
 				break
 			}
 		}
+		passed()
 	}
 }
 
