@@ -35,6 +35,7 @@ const (
 // Driver runs tasks as plain processes. Use New.
 type Driver struct {
 	config  Config
+	variant *Variant
 	log     hclog.Logger
 	cgroups func() string
 	cpusets func() string
@@ -57,8 +58,12 @@ var (
 )
 
 // New makes the driver; it touches nothing before its first task.
-func New(config Config, log hclog.Logger) *Driver {
-	d := &Driver{config: config, log: log.Named(Name), tasks: map[string]*task{}}
+func New(config Config, log hclog.Logger) *Driver { return NewVariant(nil, config, log) }
+
+// NewVariant makes a driver that starts its tasks as the variant defines; nil is raw_exec.
+func NewVariant(v *Variant, config Config, log hclog.Logger) *Driver {
+	d := &Driver{config: config, variant: v, tasks: map[string]*task{}}
+	d.log = log.Named(d.Name())
 	d.cgroups = sync.OnceValue(d.cgroupParent)
 	d.cpusets = sync.OnceValue(d.cpusetParent)
 	return d
@@ -89,7 +94,7 @@ func (d *Driver) install() (string, error) {
 func (d *Driver) prepareState() (string, error) {
 	for i := range uint64(shards) {
 		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
-			return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)
+			return "", fmt.Errorf("make the state directory of driver %s: %w", d.Name(), err)
 		}
 	}
 	if d.config.Program != "" {
@@ -98,16 +103,18 @@ func (d *Driver) prepareState() (string, error) {
 	return supervise.Install(d.config.StateDir)
 }
 
-// Name is "raw_exec".
-func (d *Driver) Name() string { return Name }
-
-// Capabilities of raw_exec: mounts, signals and commands, no isolation.
+// Capabilities of the driver: mounts, signals and commands; raw_exec has no isolation.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone}
+	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: d.isolation()}
 }
 
 // ValidateConfig checks the config block of a task.
-func (d *Driver) ValidateConfig(config map[string]any) error { return ValidateConfig(config) }
+func (d *Driver) ValidateConfig(config map[string]any) error {
+	if d.variant != nil {
+		return d.variant.Validate(config)
+	}
+	return ValidateConfig(config)
+}
 
 // Fingerprint reports whether tasks can run.
 func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, error) {
@@ -118,10 +125,10 @@ func (d *Driver) health(ctx context.Context) driver.Fingerprint {
 	if !d.config.Enabled {
 		return driver.Fingerprint{
 			Health: driver.Undetected, Description: "disabled",
-			Attributes: map[string]string{"driver." + Name: ""},
+			Attributes: map[string]string{"driver." + d.Name(): ""},
 		}
 	}
-	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}
+	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + d.Name(): "true"}}
 	if os.Geteuid() != 0 {
 		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
 	} else if err := d.try(ctx); err != nil {
@@ -138,13 +145,16 @@ func (d *Driver) try(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryMax)
 	defer cancel()
-	return supervise.Try(ctx, path)
+	if err := supervise.Try(ctx, path); err != nil || d.variant == nil {
+		return err
+	}
+	return d.variant.Try(ctx, path)
 }
 
 // Start runs the task under a supervising process.
 func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, error) {
 	if !d.config.Enabled {
-		return nil, fault.New(fault.Invalid, "driver %s is disabled on this node", Name)
+		return nil, fault.New(fault.Invalid, "driver %s is disabled on this node", d.Name())
 	}
 	spec, err := d.specOf(t)
 	if err != nil {
@@ -169,22 +179,22 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	}
 	d.adopt(t.ID, p)
 	d.releaseKeepers(p.Ident().LeaseOf)
-	return handleOf(p.Ident())
+	return d.handleOf(p.Ident())
 }
 
-func handleOf(id supervise.Ident) (*driver.Handle, error) {
+func (d *Driver) handleOf(id supervise.Ident) (*driver.Handle, error) {
 	state, err := json.Marshal(id)
 	if err != nil {
 		return nil, err
 	}
-	return &driver.Handle{Driver: Name, TaskID: id.TaskID, Version: handleVersion, StartedAt: id.StartedAt, State: state}, nil
+	return &driver.Handle{Driver: d.Name(), TaskID: id.TaskID, Version: handleVersion, StartedAt: id.StartedAt, State: state}, nil
 }
 
 // Recover takes up the task of a handle.
 func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	var id supervise.Ident
-	if h.Driver != Name || h.Version != handleVersion || json.Unmarshal(h.State, &id) != nil || id.TaskID != h.TaskID {
-		return fault.New(fault.NotFound, "task %s: its handle is not one of driver %s", h.TaskID, Name)
+	if h.Driver != d.Name() || h.Version != handleVersion || json.Unmarshal(h.State, &id) != nil || id.TaskID != h.TaskID {
+		return fault.New(fault.NotFound, "task %s: its handle is not one of driver %s", h.TaskID, d.Name())
 	}
 	if err := d.reserve(h.TaskID); err != nil {
 		return err

@@ -31,10 +31,10 @@ func ParseConfig(config map[string]any) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if c.DeniedUIDs, err = parseIDs(b.DeniedHostUIDs); err != nil {
+	if c.DeniedUIDs, err = ParseIDs(b.DeniedHostUIDs); err != nil {
 		return Config{}, invalid(`"denied_host_uids" ` + err.Error())
 	}
-	if c.DeniedGIDs, err = parseIDs(b.DeniedHostGIDs); err != nil {
+	if c.DeniedGIDs, err = ParseIDs(b.DeniedHostGIDs); err != nil {
 		return Config{}, invalid(`"denied_host_gids" ` + err.Error())
 	}
 	return c, nil
@@ -43,8 +43,8 @@ func ParseConfig(config map[string]any) (Config, error) {
 // IDs are ids of users or groups, from the first to the last.
 type IDs struct{ First, Last uint32 }
 
-// parseIDs reads a list such as "0,100-200".
-func parseIDs(list string) ([]IDs, error) {
+// ParseIDs reads a list such as "0,100-200".
+func ParseIDs(list string) ([]IDs, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
 	}
@@ -71,16 +71,16 @@ func among(list []IDs, id int64) bool {
 }
 
 // allowed checks the user and the groups of a task, which are those of the agent unless it names a user.
-func (c *Config) allowed(taskID string, user bool, uid, gid int64, groups []int64) error {
+func (d *Driver) allowed(taskID string, user bool, uid, gid int64, groups []int64) error {
 	if !user {
 		uid, gid = int64(os.Geteuid()), int64(os.Getegid())
 	}
-	if among(c.DeniedUIDs, uid) {
-		return fault.New(fault.Invalid, `task %s: user %d is in "denied_host_uids" of driver %s on this node`, taskID, uid, Name)
+	if among(d.config.DeniedUIDs, uid) {
+		return fault.New(fault.Invalid, `task %s: user %d is in "denied_host_uids" of driver %s on this node`, taskID, uid, d.Name())
 	}
 	for _, g := range append([]int64{gid}, groups...) {
-		if among(c.DeniedGIDs, g) {
-			return fault.New(fault.Invalid, `task %s: group %d is in "denied_host_gids" of driver %s on this node`, taskID, g, Name)
+		if among(d.config.DeniedGIDs, g) {
+			return fault.New(fault.Invalid, `task %s: group %d is in "denied_host_gids" of driver %s on this node`, taskID, g, d.Name())
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func ownMounts(pid int) bool {
 func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	state := d.statePath(id)
 	if !leftTraces(state) {
-		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
+		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, d.Name())
 	}
 	ident, err := d.find(ctx, state)
 	if errors.Is(err, fault.Unavailable) {
@@ -151,9 +151,9 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 		return nil, err
 	}
 	if ident.TaskID != id {
-		return nil, fault.New(fault.NotFound, "task %s of driver %s: task %s is in its place", id, Name, ident.TaskID)
+		return nil, fault.New(fault.NotFound, "task %s of driver %s: task %s is in its place", id, d.Name(), ident.TaskID)
 	}
-	return handleOf(ident)
+	return d.handleOf(ident)
 }
 
 // find queries the supervising process behind a state path. If that process has vanished, find ends what it left,

@@ -25,6 +25,10 @@ const (
 
 // specOf turns a task into what its supervising process needs.
 func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
+	t, isolation, err := d.plan(t)
+	if err != nil {
+		return nil, err
+	}
 	c, err := decode(t.Config)
 	if err != nil {
 		return nil, err
@@ -33,8 +37,9 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		return nil, fault.New(fault.Invalid, "task %s: directory %q is not absolute", t.ID, t.Dir)
 	}
 	s := &frame.Spec{
-		TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, t.Dir),
-		Programs: programs(c.Command, t), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj),
+		TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, d.baseOf(t)),
+		Programs: programs(c.Command, d.baseOf(t), t.Env["PATH"]), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj),
+		Isolation: isolation,
 	}
 	if t.AllocDir != "" {
 		s.AllocDir = filepath.Clean(t.AllocDir)
@@ -64,20 +69,20 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if err := setUser(s, t.User); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(d.config.allowed(t.ID, s.User, s.UID, s.GID, s.Groups), setMounts(s, t))
+	return s, errors.Join(d.allowed(t.ID, s.User, s.UID, s.GID, s.Groups), d.setMounts(s, t))
 }
 
 // programs lists where a command may be: as it is when absolute, else in the task's directories, else on
 // the task's PATH.
-func programs(command string, t *driver.Task) []string {
+func programs(command, base, path string) []string {
 	if filepath.IsAbs(command) {
 		return []string{command}
 	}
-	out := []string{filepath.Join(t.Dir, "local", command), filepath.Join(t.Dir, command)}
+	out := []string{filepath.Join(base, "local", command), filepath.Join(base, command)}
 	if strings.ContainsRune(command, '/') {
 		return out
 	}
-	for _, dir := range filepath.SplitList(cmp.Or(t.Env["PATH"], frame.DefaultPath)) {
+	for _, dir := range filepath.SplitList(cmp.Or(path, frame.DefaultPath)) {
 		if filepath.IsAbs(dir) {
 			out = append(out, filepath.Join(dir, command))
 		}
@@ -125,7 +130,7 @@ func setCores(s *frame.Spec, t *driver.Task) error {
 }
 
 // setMounts makes destinations absolute and puts outer ones before those inside of them.
-func setMounts(s *frame.Spec, t *driver.Task) error {
+func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 	add := func(source, sub, dest string, readOnly bool) error {
 		switch {
 		case dest == "" || !filepath.IsAbs(source):
@@ -136,7 +141,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 			if !filepath.IsLocal(dest) || filepath.Clean(dest) == "." {
 				return fault.New(fault.Invalid, "task %s: mount destination %q leaves the task directory", t.ID, dest)
 			}
-			dest = filepath.Join(s.TaskDir, dest)
+			dest = filepath.Join(d.baseOf(t), dest)
 		}
 		if dest = filepath.Clean(dest); dest == "/" {
 			return fault.New(fault.Invalid, "task %s: a mount cannot replace the root directory", t.ID)
@@ -148,7 +153,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 		switch m.Propagation {
 		case "", "private", "host-to-task":
 		default:
-			return fault.New(fault.Invalid, "task %s: mount propagation %q is not possible with driver %s", t.ID, m.Propagation, Name)
+			return fault.New(fault.Invalid, "task %s: mount propagation %q is not possible with driver %s", t.ID, m.Propagation, d.Name())
 		}
 		if err := add(m.Source, m.SubPath, m.Destination, m.ReadOnly); err != nil {
 			return err

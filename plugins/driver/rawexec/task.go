@@ -37,7 +37,7 @@ func (d *Driver) reserve(id string) error {
 		if t.hangs != nil {
 			return hanging("an earlier start", t.hangs)
 		}
-		return fault.New(fault.Conflict, "task %s is already known to driver %s", id, Name)
+		return fault.New(fault.Conflict, "task %s is already known to driver %s", id, d.Name())
 	}
 	d.tasks[id] = &task{}
 	return nil
@@ -85,7 +85,7 @@ func (d *Driver) task(id string) (*task, error) {
 	defer d.mu.Unlock()
 	t := d.tasks[id]
 	if t == nil || t.process == nil {
-		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
+		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, d.Name())
 	}
 	return t, nil
 }

@@ -20,6 +20,12 @@ const (
 	// The replies are the same kind when the order is taken, a Running of the command, or a Failed, and an Exited. KindKill, and the end of the connection, kill
 	// the command and all that it has started.
 	KindCommand Kind = 'C'
+	// KindInit carries a Spec to the first process of a task's own process namespace, KindEnter to the process that
+	// becomes an isolated task, KindJoin to one that becomes a command inside of it. The reply is a Failed, or that the
+	// connection ends.
+	KindInit  Kind = 'I'
+	KindEnter Kind = 'T'
+	KindJoin  Kind = 'J'
 	// KindRunning carries a Running.
 	KindRunning Kind = 'R'
 	// KindFailed carries a Failed: the task was not started.

@@ -14,6 +14,7 @@ func sample() frame.Spec {
 		MaxFileBytes: 1 << 40, Mounts: []frame.Mount{{Source: "/x", Destination: "/y", ReadOnly: true, Sub: "a/b"}, {}}, Cgroup: "/c", OwnCgroup: true,
 		Weight: 9, Join: []string{"/j"}, Cores: []int64{0, 65}, Cpuset: "/c", OOMScore: -5, Lease: 7, LeaseFrom: 8, Unmount: []string{"/m"}, LeaseCut: 9, LeaseEnd: 10, Beside: []string{"/n"},
 		LeaseOf: "a", LeaseFile: "/l", Shared: true,
+		Isolation: frame.Isolation{On: true, Root: []frame.Mount{{Source: "/usr", Destination: "/usr"}}, PID: true, IPC: true, Bounding: 5, Ambient: 1},
 	}
 }
 

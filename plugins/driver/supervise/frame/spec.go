@@ -60,6 +60,22 @@ type Spec struct {
 	LeaseOf   string
 	LeaseFile string
 	Shared    bool
+
+	// Isolation is how the task is kept apart from the host.
+	Isolation Isolation
+}
+
+// Isolation keeps a task apart from the host when On is set.
+type Isolation struct {
+	On bool
+	// Root lists what the root directory of the task shows of the host, read-only; its destinations, and those of the
+	// mounts of the spec, are paths of the task. A source that does not exist is left out.
+	Root []Mount
+	// PID and IPC give the task namespaces of its own for processes, and for System V IPC and POSIX message queues.
+	PID, IPC bool
+	// Bounding is the set of capabilities that the task can have, one bit each. Ambient are those that a task has which
+	// does not run as root.
+	Bounding, Ambient int64
 }
 
 // Mount is a path of the host to show at Destination, which is absolute and clean.
@@ -93,13 +109,7 @@ func (s *Spec) Encode() []byte {
 	w.str(s.Stderr)
 	w.num(s.MaxFiles)
 	w.num(s.MaxFileBytes)
-	w.num(int64(len(s.Mounts)))
-	for _, m := range s.Mounts {
-		w.str(m.Source)
-		w.str(m.Destination)
-		w.flag(m.ReadOnly)
-		w.str(m.Sub)
-	}
+	w.mounts(s.Mounts)
 	w.str(s.Cgroup)
 	w.flag(s.OwnCgroup)
 	w.num(s.Weight)
@@ -119,7 +129,23 @@ func (s *Spec) Encode() []byte {
 	w.str(s.LeaseOf)
 	w.str(s.LeaseFile)
 	w.flag(s.Shared)
+	w.flag(s.Isolation.On)
+	w.mounts(s.Isolation.Root)
+	w.flag(s.Isolation.PID)
+	w.flag(s.Isolation.IPC)
+	w.num(s.Isolation.Bounding)
+	w.num(s.Isolation.Ambient)
 	return w
+}
+
+func (w *writer) mounts(list []Mount) {
+	w.num(int64(len(list)))
+	for _, m := range list {
+		w.str(m.Source)
+		w.str(m.Destination)
+		w.flag(m.ReadOnly)
+		w.str(m.Sub)
+	}
 }
 
 // Decode reads the body of a spec frame.
@@ -136,13 +162,7 @@ func (s *Spec) Decode(b []byte) error {
 		}
 	}
 	s.Stdout, s.Stderr, s.MaxFiles, s.MaxFileBytes = r.str(), r.str(), r.num(), r.num()
-	s.Mounts = nil
-	for range r.count() {
-		s.Mounts = append(s.Mounts, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag(), Sub: r.str()})
-		if r.bad {
-			return ErrMalformed
-		}
-	}
+	s.Mounts = r.mounts()
 	s.Cgroup, s.OwnCgroup, s.Weight = r.str(), r.flag(), r.num()
 	s.Join, s.Cores = r.list(), nil
 	for range r.count() {
@@ -155,5 +175,18 @@ func (s *Spec) Decode(b []byte) error {
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	s.LeaseCut, s.LeaseEnd, s.Beside = r.num(), r.num(), r.list()
 	s.LeaseOf, s.LeaseFile, s.Shared = r.str(), r.str(), r.flag()
+	i := &s.Isolation
+	i.On, i.Root, i.PID, i.IPC = r.flag(), r.mounts(), r.flag(), r.flag()
+	i.Bounding, i.Ambient = r.num(), r.num()
 	return r.end()
+}
+
+func (r *reader) mounts() (list []Mount) {
+	for range r.count() {
+		list = append(list, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag(), Sub: r.str()})
+		if r.bad {
+			return nil
+		}
+	}
+	return list
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"syscall"
 
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
@@ -28,7 +29,7 @@ func (n *namespace) mirror(dir string) *frame.Failed {
 }
 
 func mirrorBelow(dir string) error {
-	fd, err := syscall.Open(dir, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	fd, err := syscall.Open(dir, bind.OPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,12 @@ import (
 // it ends by itself belongs to the supervising process then, and ends with the task.
 
 // Descriptors of such a process, behind the streams of the command: the agent's connection, files with the command and
-// with the spec of the task, and the mount namespace of the task.
+// with the spec of the task, the mount namespace of the task, and its main process.
 const (
 	commandFD = agentFD + 1 + iota
 	specFD
 	namespaceFD
+	taskFD
 )
 
 // commandEnv is the environment of such a process. One thread is stuck while a file does not get executed, so that it
@@ -55,7 +56,7 @@ func (s *supervisor) command(a *agent) {
 			Env: commandEnv,
 			Files: []uintptr{
 				uintptr(a.files[1]), uintptr(a.files[2]), uintptr(a.files[3]),
-				uintptr(a.fd), uintptr(a.files[0]), uintptr(spec), uintptr(namespace),
+				uintptr(a.fd), uintptr(a.files[0]), uintptr(spec), uintptr(namespace), uintptr(s.pidfd),
 			},
 			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 		})
@@ -102,7 +103,7 @@ func readMemory(fd int) []byte {
 
 // runCommand runs a command; the process ends with it.
 func runCommand() {
-	for fd := agentFD; fd <= namespaceFD; fd++ {
+	for fd := agentFD; fd <= taskFD; fd++ {
 		syscall.CloseOnExec(fd)
 	}
 	var spec frame.Spec

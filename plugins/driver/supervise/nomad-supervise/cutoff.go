@@ -3,6 +3,8 @@ package main
 import (
 	"syscall"
 	"unsafe"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 // found first, which is kept open: another one may be at the path after the wait.
 func (l *lease) cutMount(path string) {
 	at, flags := path, umountNoFollow
-	if fd, err := syscall.Open(path, oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0); err == nil {
+	if fd, err := syscall.Open(path, bind.OPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0); err == nil {
 		defer syscall.Close(fd)
 		if !l.owned(path, numberAt(fd, "", statxMount|statxUnique)) {
 			return

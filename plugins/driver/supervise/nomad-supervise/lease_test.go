@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 )
 
 // Who cannot look does not know that nothing is mounted: what is left is cut off.
@@ -141,7 +143,7 @@ func TestOnlyMountsOfTheLeaseAreTakenAway(t *testing.T) {
 					t.Error("nothing is left before")
 				}
 				take(l, path)
-				if got := numberAt(atCwd, path, statxMount).root; got != want {
+				if got := numberAt(bind.AtCwd, path, statxMount).root; got != want {
 					t.Errorf("it is mounted: %v", got)
 				}
 				if !want && l.left() {
@@ -195,7 +197,7 @@ func TestMountThatComesWhileAHungOneIsCutOffStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	if !numberAt(atCwd, path, statxMount).root {
+	if !numberAt(bind.AtCwd, path, statxMount).root {
 		t.Error("the mount that came meanwhile was taken away")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/isolate"
 )
 
 const agentFD, lockFD = 3, 4
@@ -39,13 +40,16 @@ func main() {
 	if isCommand() {
 		runCommand()
 	}
+	if isolate.Asked() {
+		isolate.Run()
+	}
 	syscall.CloseOnExec(agentFD)
 	syscall.CloseOnExec(lockFD)
 	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
 	if !readSpec(agentFD, &s.spec) {
 		syscall.Exit(frame.ExitUnasked)
 	}
-	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 {
+	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 || s.spec.Isolation.On {
 		runtime.LockOSThread() // a mount namespace is one of a thread; the lock costs another thread, so others do without
 	}
 	if f := s.start(); f != nil {

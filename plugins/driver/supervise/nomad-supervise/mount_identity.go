@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"unsafe"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 )
 
 const (
@@ -35,7 +37,7 @@ func numberAt(fd int, path string, ask uintptr) (n number) {
 	}
 	flags := uintptr(statxDontSync | statxNoFollow)
 	if path == "" {
-		flags |= atEmptyPath
+		flags |= bind.AtEmptyPath
 	}
 	var x [256]byte
 	_, _, e := syscall.Syscall6(sysStatx, uintptr(fd), uintptr(unsafe.Pointer(name)), flags, ask, uintptr(unsafe.Pointer(&x[0])), 0)
@@ -77,8 +79,8 @@ func (s *sight) look(paths []string) {
 		copy(now, *before)
 	}
 	for i, p := range paths {
-		if n := numberAt(atCwd, p, statxMount|statxUnique); n.root {
-			n.inTable = numberAt(atCwd, p, statxMount).id
+		if n := numberAt(bind.AtCwd, p, statxMount|statxUnique); n.root {
+			n.inTable = numberAt(bind.AtCwd, p, statxMount).id
 			now[i] = n
 		}
 	}
@@ -114,7 +116,7 @@ func (l *lease) owned(path string, now number) bool {
 
 // holds reports whether what is mounted at a path is what the lease is about, or may be.
 func (l *lease) holds(path string) bool {
-	return l.owned(path, numberAt(atCwd, path, statxMount|statxUnique))
+	return l.owned(path, numberAt(bind.AtCwd, path, statxMount|statxUnique))
 }
 
 // listedAs reports whether a line of the mount table is about what the lease is about, or may be: numbers are given again.

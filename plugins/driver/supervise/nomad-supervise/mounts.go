@@ -3,6 +3,7 @@ package main
 import (
 	"syscall"
 
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
@@ -25,10 +26,10 @@ func placeMounts(spec *frame.Spec) *frame.Failed {
 	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
 		return failed(false, "detach the mount namespace: "+err.Error())
 	}
-	sources := make([]source, len(spec.Mounts))
+	sources := make([]bind.Source, len(spec.Mounts))
 	for i := range spec.Mounts { // a mount may cover the source of a later one
 		m := &spec.Mounts[i]
-		if f := sources[i].open(m); f != nil {
+		if f := sources[i].Open(m); f != nil {
 			return about(m, f)
 		}
 	}
@@ -43,12 +44,16 @@ func placeMounts(spec *frame.Spec) *frame.Failed {
 	return nil
 }
 
-func (n *namespace) place(m *frame.Mount, s *source) *frame.Failed {
-	target, f := n.target(m.Destination, s.dir)
+func (n *namespace) place(m *frame.Mount, s *bind.Source) *frame.Failed {
+	target, f := n.target(m.Destination, s.Dir)
 	if f != nil {
 		return f
 	}
-	err := s.bind(target, m.ReadOnly)
+	attributes := uint64(0)
+	if m.ReadOnly {
+		attributes = bind.ReadOnly
+	}
+	err := s.Bind(target, attributes)
 	_ = syscall.Close(target)
 	if err != nil {
 		return failed(true, err.Error())
@@ -59,20 +64,20 @@ func (n *namespace) place(m *frame.Mount, s *source) *frame.Failed {
 // target opens the destination, making it first where it does not exist.
 func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
 	if p := n.placedAbove(dest); p != "" {
-		return makeBeneath(p, dest, dir)
+		return bind.Beneath(p, dest, dir)
 	}
 	for _, root := range [2]string{n.taskDir, n.allocDir} {
 		if root != "" && below(dest, root) {
-			return makeBeneath(root, dest, dir)
+			return bind.Beneath(root, dest, dir)
 		}
 	}
-	if fd, err := syscall.Open(dest, oPath|syscall.O_CLOEXEC, 0); err == nil {
+	if fd, err := syscall.Open(dest, bind.OPath|syscall.O_CLOEXEC, 0); err == nil {
 		var fs syscall.Statfs_t
 		if syscall.Fstatfs(fd, &fs) == nil && fs.Type == procMagic {
 			_ = syscall.Close(fd)
 			return -1, hidesProcesses()
 		}
-		return checkKind(fd, dir)
+		return bind.CheckKind(fd, dir)
 	}
 	parent := dest
 	var st syscall.Stat_t
@@ -93,7 +98,7 @@ func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
 			return -1, f
 		}
 	}
-	return makeBeneath(parent, dest, dir)
+	return bind.Beneath(parent, dest, dir)
 }
 
 // about names the mount that failed.
@@ -139,90 +144,4 @@ func dirOf(path string) string {
 		i--
 	}
 	return path[:max(i, 1)]
-}
-
-func checkKind(fd int, dir bool) (int, *frame.Failed) {
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil {
-		return -1, failed(true, "destination: "+err.Error())
-	}
-	kind := st.Mode & syscall.S_IFMT
-	if kind == syscall.S_IFLNK {
-		return -1, failed(false, "destination is a symbolic link")
-	}
-	if (kind == syscall.S_IFDIR) != dir {
-		return -1, failed(false, "one of source and destination is a directory, the other is not")
-	}
-	return fd, nil
-}
-
-// makeBeneath opens path below root step by step, creating what is missing. It follows no symbolic link,
-// since the task could have put one there before its restart.
-func makeBeneath(root, path string, dir bool) (int, *frame.Failed) {
-	fd, err := syscall.Open(root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, failed(true, root+": "+err.Error())
-	}
-	start := len(root)
-	for start < len(path) && path[start] == '/' {
-		start++
-	}
-	for start < len(path) {
-		end := start
-		for end < len(path) && path[end] != '/' {
-			end++
-		}
-		next, err := stepInto(fd, path[start:end], dir || end < len(path))
-		_ = syscall.Close(fd)
-		if err != nil {
-			return -1, failed(false, "destination "+path[:end]+": "+err.Error())
-		}
-		fd, start = next, end+1
-	}
-	return checkKind(fd, dir)
-}
-
-// openBelow opens a directory below root; a symbolic link on the way, which a task could have put there
-// since the directory was made, is an error.
-func openBelow(root, sub string) (int, error) {
-	fd, err := syscall.Open(root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	for start := 0; err == nil && start < len(sub); {
-		end := start
-		for end < len(sub) && sub[end] != '/' {
-			end++
-		}
-		next := -1
-		if name := sub[start:end]; name == ".." {
-			err = syscall.EXDEV
-		} else {
-			next, err = syscall.Openat(fd, name, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
-		}
-		_ = syscall.Close(fd)
-		fd, start = next, end+1
-	}
-	return fd, err
-}
-
-func stepInto(at int, name string, dir bool) (int, error) {
-	flags := oPath | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
-	if dir {
-		flags |= syscall.O_DIRECTORY
-	}
-	fd, err := syscall.Openat(at, name, flags, 0)
-	if err != syscall.ENOENT {
-		return fd, err
-	}
-	if dir {
-		err = syscall.Mkdirat(at, name, 0o755)
-	} else {
-		var made int
-		made, err = syscall.Openat(at, name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o644)
-		if err == nil {
-			_ = syscall.Close(made)
-		}
-	}
-	if err != nil && err != syscall.EEXIST {
-		return -1, err
-	}
-	return syscall.Openat(at, name, flags, 0)
 }

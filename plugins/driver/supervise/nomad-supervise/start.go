@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/isolate"
 )
 
 const prSetChildSubreaper = 36
@@ -45,6 +46,9 @@ func (s *supervisor) start() *frame.Failed {
 
 // lookUp finds what the task starts with, as it sees the files.
 func lookUp(spec *frame.Spec) (program string, f *frame.Failed) {
+	if spec.Isolation.On { // it does not see those of the host
+		return "", nil
+	}
 	var st syscall.Stat_t
 	err := syscall.Stat(spec.Dir, &st)
 	if err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
@@ -120,7 +124,7 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 // fork starts a program of the task: with its user, environment, directory, cgroups, cores, mounts and rights.
 func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAttr, c *cgroup, v *view) (pid int, f *frame.Failed) {
 	attr.Dir, attr.Env = spec.Dir, spec.Env
-	if spec.User {
+	if spec.User && !spec.Isolation.On {
 		attr.Sys.Credential = credential(spec)
 	}
 	if attr.Sys.UseCgroupFD = c != nil; c != nil {
@@ -145,6 +149,9 @@ func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAtt
 		return 0, failed(false, "\"oom_score_adj\": "+err.Error())
 	}
 	defer restore()
+	if spec.Isolation.On {
+		return forkIsolated(spec, program, args, attr, v != nil)
+	}
 	err = v.in(func() (err error) {
 		pid, err = syscall.ForkExec(program, args, attr)
 		return err
@@ -154,6 +161,16 @@ func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAtt
 		return 0, failed(again, "execute "+program+where(spec)+": "+err.Error())
 	}
 	return pid, nil
+}
+
+// forkIsolated starts an isolated task, or a command inside of one.
+func forkIsolated(spec *frame.Spec, program string, args []string, attr *syscall.ProcAttr, command bool) (int, *frame.Failed) {
+	if !command {
+		return isolate.Start(spec, attr)
+	}
+	own := *spec
+	own.Programs, own.Args = []string{program}, args
+	return isolate.Join(taskFD, &own, attr)
 }
 
 // where adds to the text of a failed start what else than the program may be the reason.

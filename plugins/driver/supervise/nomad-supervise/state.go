@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
@@ -49,7 +50,7 @@ func (o *outlook) begin() {
 
 // openState opens the present directory.
 func openState(path string) (*state, *frame.Failed) {
-	dir, err := syscall.Open(".", oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	dir, err := syscall.Open(".", bind.OPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, failed(true, "open the state directory: "+err.Error())
 	}

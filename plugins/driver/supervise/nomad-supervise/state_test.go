@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/bind"
 )
 
 // A disk that hangs below the files of this process must not hold up the end of a lease, which the same loop keeps.
@@ -35,7 +37,7 @@ func TestHungDiskDoesNotHoldUpTheLookAtTheFiles(t *testing.T) {
 		t.Skipf("cannot mount fuse here: %v", err)
 	}
 	defer func() { _ = syscall.Unmount(at, syscall.MNT_FORCE|syscall.MNT_DETACH) }()
-	lock, err := syscall.Open(at, oPath|syscall.O_CLOEXEC, 0)
+	lock, err := syscall.Open(at, bind.OPath|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

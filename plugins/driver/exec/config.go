@@ -1,0 +1,154 @@
+package exec
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+)
+
+// Name is the name of the driver in job files.
+const Name = "exec"
+
+// The modes of process and IPC namespaces.
+const (
+	private = "private"
+	host    = "host"
+)
+
+// Config is the part of the agent's configuration about the driver. Use [ParseConfig].
+type Config struct {
+	// StateDir keeps a few small files per task. It must survive a restart of the agent.
+	StateDir string
+	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
+	Program string
+	// NoCgroups keeps tasks in the cgroup of the agent.
+	NoCgroups bool
+	// ChrootEnv maps paths of the host to those at which tasks see them, read-only; empty means [DefaultChrootEnv].
+	ChrootEnv map[string]string
+	// DefaultPIDMode and DefaultIPCMode hold for tasks that name no mode: "private" or "host".
+	DefaultPIDMode, DefaultIPCMode string
+	// AllowCaps is what cap_add may ask for; a task has no other capability.
+	AllowCaps []string
+	// DeniedUIDs and DeniedGIDs are users and groups that no task runs as.
+	DeniedUIDs, DeniedGIDs []rawexec.IDs
+}
+
+// DefaultChrootEnv are the parts of the host that tasks see without chroot_env. Those that a host does not have are left out.
+var DefaultChrootEnv = []string{
+	"/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr",
+}
+
+// block is the config of the driver's plugin block.
+type block struct {
+	NoPivotRoot    bool     `config:"no_pivot_root"`
+	DefaultPIDMode string   `config:"default_pid_mode"`
+	DefaultIPCMode string   `config:"default_ipc_mode"`
+	AllowCaps      []string `config:"allow_caps"`
+	DeniedHostUIDs string   `config:"denied_host_uids"`
+	DeniedHostGIDs string   `config:"denied_host_gids"`
+}
+
+// ParseConfig reads the config of the plugin block of the agent's configuration; nil is that of an agent without one.
+func ParseConfig(config map[string]any) (Config, error) {
+	b := block{DefaultPIDMode: private, DefaultIPCMode: private, AllowCaps: defaultCapabilities}
+	if err := driver.DecodeConfig(Name, config, &b); err != nil {
+		return Config{}, err
+	}
+	c := Config{DefaultPIDMode: b.DefaultPIDMode, DefaultIPCMode: b.DefaultIPCMode, AllowCaps: b.AllowCaps}
+	if b.NoPivotRoot {
+		return Config{}, invalid(`"no_pivot_root": not in this version; remove it, and run the agent on a root directory that is no initial RAM file system`)
+	}
+	if err := checkMode("default_pid_mode", c.DefaultPIDMode); err != nil {
+		return Config{}, err
+	}
+	if err := checkMode("default_ipc_mode", c.DefaultIPCMode); err != nil {
+		return Config{}, err
+	}
+	if _, err := setOf("allow_caps", c.AllowCaps); err != nil {
+		return Config{}, err
+	}
+	var err error
+	if c.DeniedUIDs, err = rawexec.ParseIDs(b.DeniedHostUIDs); err != nil {
+		return Config{}, invalid(`"denied_host_uids" %w`, err)
+	}
+	if c.DeniedGIDs, err = rawexec.ParseIDs(b.DeniedHostGIDs); err != nil {
+		return Config{}, invalid(`"denied_host_gids" %w`, err)
+	}
+	return c, nil
+}
+
+// CheckChrootEnv checks the paths of a chroot_env of the agent's configuration.
+func CheckChrootEnv(env map[string]string) error {
+	for from, to := range env {
+		switch {
+		case !filepath.IsAbs(from) || !filepath.IsAbs(to):
+			return fault.New(fault.Invalid, "chroot_env: %q = %q: both must be absolute paths", from, to)
+		case filepath.Clean(to) == "/":
+			return fault.New(fault.Invalid, "chroot_env: %q = %q: nothing can replace the root directory of a task", from, to)
+		case strings.ContainsRune(from+to, 0):
+			return fault.New(fault.Invalid, "chroot_env: %q = %q: a NUL byte in a path", from, to)
+		}
+		first, _, _ := strings.Cut(filepath.Clean(to)[1:], "/")
+		if slices.Contains([]string{"alloc", "dev", "local", "proc", "secrets", "tmp"}, first) {
+			return fault.New(fault.Invalid, "chroot_env: %q = %q: tasks have a directory /%s of their own", from, to, first)
+		}
+	}
+	return nil
+}
+
+// taskConfig is the config block of a task.
+type taskConfig struct {
+	Command string   `config:"command,required"`
+	Args    []string `config:"args"`
+	PIDMode string   `config:"pid_mode"`
+	IPCMode string   `config:"ipc_mode"`
+	CapAdd  []string `config:"cap_add"`
+	CapDrop []string `config:"cap_drop"`
+	WorkDir string   `config:"work_dir"`
+}
+
+// ValidateConfig checks the config block of a task.
+func ValidateConfig(config map[string]any) error {
+	_, err := decode(config)
+	return err
+}
+
+func decode(config map[string]any) (*taskConfig, error) {
+	c := &taskConfig{}
+	if err := driver.DecodeConfig(Name, config, c); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Command == "":
+		return nil, invalid(`"command" is empty`)
+	case c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) || strings.ContainsRune(c.WorkDir, 0):
+		return nil, invalid(`"work_dir" must be an absolute path, not %q`, c.WorkDir)
+	}
+	for key, mode := range map[string]string{"pid_mode": c.PIDMode, "ipc_mode": c.IPCMode} {
+		if mode != "" {
+			if err := checkMode(key, mode); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, err := setOf("cap_add", c.CapAdd); err != nil {
+		return nil, err
+	}
+	_, err := setOf("cap_drop", c.CapDrop)
+	return c, err
+}
+
+func checkMode(key, mode string) error {
+	if mode != private && mode != host {
+		return invalid("%q must be %q or %q, not %q", key, private, host, mode)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "config of driver "+Name+": "+format, args...)
+}
