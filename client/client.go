@@ -106,6 +106,11 @@ func New(conf Config) (*Client, error) {
 		conf.Docker = &own
 	}
 	conf.Artifacts.Dir = filepath.Join(conf.StateDir, "artifacts")
+	if conf.Exec != nil && conf.Exec.StateDir == "" {
+		own := *conf.Exec
+		own.StateDir = filepath.Join(conf.StateDir, "exec")
+		conf.Exec = &own
+	}
 	log := conf.Log.Named("client")
 	done := slow.Begin(log, "read the identity of the node", conf.StateDir)
 	id, secret, fresh, err := identity(conf.StateDir)

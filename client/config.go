@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
+	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
@@ -103,6 +104,8 @@ type Config struct {
 	Templates Templates
 
 	RawExec rawexec.Config
+	// Exec enables the driver of isolated processes.
+	Exec *exec.Config
 	// Docker enables the driver of containers.
 	Docker *docker.Config
 	// Mock enables the driver whose tasks are timers.

@@ -4,6 +4,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
+	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -15,6 +16,9 @@ func (c *Config) drivers() map[string]*adopted {
 		raw.Enabled = true
 	}
 	list := append([]driver.Driver{rawexec.New(raw, c.Log)}, c.Drivers...)
+	if c.Exec != nil {
+		list = append(list, exec.New(*c.Exec, c.Log))
+	}
 	if c.Docker != nil {
 		list = append(list, docker.New(*c.Docker, c.Log))
 	}

@@ -141,7 +141,7 @@ func (a *agent) build() (err error) {
 	}
 	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
 	conf := a.clientConfig()
-	conf.RawExec, conf.Docker, conf.Mock = drivers.rawExec, &drivers.docker, drivers.mock
+	conf.RawExec, conf.Exec, conf.Docker, conf.Mock = drivers.rawExec, &drivers.exec, &drivers.docker, drivers.mock
 	conf.ServeTask = a.serveTask
 	if a.node, err = client.New(conf); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
+	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -12,6 +13,7 @@ import (
 // drivers returns the configuration in the plugin blocks.
 type drivers struct {
 	rawExec rawexec.Config
+	exec    exec.Config
 	docker  docker.Config
 	mock    bool
 }
@@ -22,10 +24,15 @@ func (a *agent) plugins() (to drivers, err error) {
 	if to.docker, err = docker.ParseConfig(nil); err != nil {
 		return to, err
 	}
+	if to.exec, err = exec.ParseConfig(nil); err != nil {
+		return to, err
+	}
 	for name, p := range a.cfg.Plugins {
 		switch name {
 		case rawexec.Name:
 			to.rawExec, err = rawexec.ParseConfig(p.Config)
+		case exec.Name:
+			to.exec, err = exec.ParseConfig(p.Config)
 		case docker.Name:
 			to.docker, err = docker.ParseConfig(p.Config)
 		case mock.Name:
@@ -40,6 +47,10 @@ func (a *agent) plugins() (to drivers, err error) {
 		if err != nil {
 			return to, fmt.Errorf("plugin %q: %w", name, err)
 		}
+	}
+	to.exec.ChrootEnv = a.cfg.Client.ChrootEnv
+	if err := exec.CheckChrootEnv(to.exec.ChrootEnv); err != nil {
+		return to, fmt.Errorf("client: %w", err)
 	}
 	return to, nil
 }

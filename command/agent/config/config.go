@@ -168,6 +168,7 @@ type Client struct {
 	NodePool         string                `hcl:"node_pool"`
 	Options          map[string]string     `hcl:"options"`
 	Meta             map[string]string     `hcl:"meta"`
+	ChrootEnv        map[string]string     `hcl:"chroot_env"`
 	NetworkInterface string                `hcl:"network_interface"`
 	CPUTotalCompute  int                   `hcl:"cpu_total_compute"`
 	MemoryTotalMB    int                   `hcl:"memory_total_mb"`

@@ -9,7 +9,6 @@ var known = map[string]bool{
 	"client.alloc_mounts_dir":                      true,
 	"client.host_volumes_dir":                      true,
 	"client.host_volume_plugin_dir":                true,
-	"client.chroot_env":                            true,
 	"client.preferred_address_family":              true,
 	"client.network_speed":                         true,
 	"client.cpu_disable_dmidecode":                 true,

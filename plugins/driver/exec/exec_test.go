@@ -18,6 +18,9 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(probeEnv) != "" {
+		os.Exit(probe())
+	}
 	dir, err := os.MkdirTemp("", "exec")
 	if err == nil {
 		program, err = build.Program(context.Background(), dir)
@@ -51,6 +54,12 @@ func sh(script string) map[string]any {
 	return map[string]any{"command": "/bin/sh", "args": []any{"-c", script}}
 }
 
+func command(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// self prints what a command has from its task. The shell sets variables of its own.
+const self = `id; pwd; ls /; grep -e Cap -e Seccomp: -e NoNewPrivs /proc/self/status
+for n in mnt pid ipc uts; do readlink /proc/self/ns/$n; done; env | grep -v -e ^_= -e ^PWD= -e ^OLDPWD= -e ^SHLVL= | sort; echo end`
+
 func harness(config map[string]any, change ...func(*exec.Config)) suite.Harness {
 	var dirs sync.Map
 	return suite.Harness{
@@ -69,10 +78,21 @@ func harness(config map[string]any, change ...func(*exec.Config)) suite.Harness 
 		Print:     sh(`echo out; echo err >&2`),
 		Missing:   map[string]any{"command": "no-such-program"},
 		ReadMount: sh(`cat data/hello`),
-		Bad:       map[string]any{"command": "x", "cgroup_v2_override": "x"},
-		BadKey:    "cgroup_v2_override",
-		Durable:   true,
-		Logs:      true,
+		Commands: suite.Commands{
+			Print:    command(`echo out; echo err >&2`),
+			Exit7:    command(`exit 7`),
+			Killed:   command(`kill -9 $$`),
+			Copy:     []string{"cat"},
+			Sleep:    []string{"/bin/sleep", "1000"},
+			Missing:  []string{"no-such-program"},
+			Size:     command(`while read line; do stty size; done`),
+			Self:     command(self),
+			SelfTask: sh(self + `; sleep 1000`),
+		},
+		Bad:     map[string]any{"command": "x", "cgroup_v2_override": "x"},
+		BadKey:  "cgroup_v2_override",
+		Durable: true,
+		Logs:    true,
 	}
 }
 

@@ -138,6 +138,11 @@ func superviseCommand(spec *frame.Spec, c *frame.Command, killed *atomic.Bool) {
 	runtime.LockOSThread()
 	pid, f := startCommand(spec, c)
 	if f != nil {
+		ended := [1]pollFD{{taskFD, pollIn, 0}}
+		if poll(ended[:], 0); ended[0].revents != 0 { // which may be the reason
+			send(agentFD, frame.KindExited, nil)
+			syscall.Exit(1)
+		}
 		send(agentFD, frame.KindFailed, f.Encode())
 		syscall.Exit(1)
 	}
