@@ -85,6 +85,7 @@ func harness(config map[string]any, change ...func(*exec.Config)) suite.Harness 
 			Copy:     []string{"cat"},
 			Sleep:    []string{"/bin/sleep", "1000"},
 			Missing:  []string{"no-such-program"},
+			Leave:    command(`echo before; sleep 1000 & exit 3`),
 			Size:     command(`while read line; do stty size; done`),
 			Self:     command(self),
 			SelfTask: sh(self + `; sleep 1000`),
@@ -100,7 +101,9 @@ func TestContract(t *testing.T) { suite.Run(t, harness(nil)) }
 
 func TestContractWithModesOfTheHost(t *testing.T) {
 	h := harness(map[string]any{"default_pid_mode": "host", "default_ipc_mode": "host"})
+	// These print pids, which are not those of the host otherwise.
 	h.Family = sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait`)
+	h.Commands.Family = command(`setsid sh -c 'sleep 1000 & echo $!; wait' & wait`)
 	suite.Run(t, h)
 }
 
