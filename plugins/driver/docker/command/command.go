@@ -105,6 +105,9 @@ func (r *run) run(ctx context.Context, fail context.CancelCauseFunc, size driver
 	starting, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	attached, err := r.engine.ExecAttach(starting, r.id, client.ExecAttachOptions{TTY: r.TTY, ConsoleSize: client.ConsoleSize{Height: cells(size.Height), Width: cells(size.Width)}})
+	if err != nil && strings.Contains(err.Error(), refusalText) { // as Podman reports it
+		return 0, fault.New(fault.Invalid, "command %s: %w", r.Args[0], err)
+	}
 	if err != nil {
 		return 0, r.error("start a command", err)
 	}
@@ -202,7 +205,7 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// refusalText begins the output when the engine could not execute the program.
+// refusalText begins the output, or is in the error, when the engine could not execute the program.
 const refusalText = "OCI runtime"
 
 // firstWords holds output back that begins as the engine's reason for not executing the program.
