@@ -59,9 +59,6 @@ job tag apply -name a x
 alloc status x
 alloc status -verbose -stats x
 alloc checks x
-alloc exec x y
-alloc exec -task t -t=false -i=false x y z
-exec x y
 job action -job x y
 action -job x -alloc y z
 alloc logs x

@@ -67,7 +67,7 @@ func Run(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptio
 	restore()
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), errEscaped):
-		s.Println("\nThe session was ended by the escape sequence.")
+		s.Print("\nThe session was ended by the escape sequence.\n")
 		return &session.Exit{Code: 1}
 	case err != nil:
 		return session.Failed("running the command", err)
