@@ -148,7 +148,7 @@ func locate(c *endpoint.Call, id, job string) (*api.Allocation, error) {
 	}
 	a := out.Alloc
 	if a == nil {
-		return nil, endpoint.Missing("alloc not found")
+		return nil, fault.New(fault.NotFound, "Unknown allocation %q", id)
 	}
 	if job != "" && a.JobID != job {
 		return nil, fault.New(fault.Invalid, "allocation %s belongs to job %q, not %q", a.ID, a.JobID, job)

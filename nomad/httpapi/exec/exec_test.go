@@ -301,7 +301,7 @@ func TestErrorsCloseTheSocket(t *testing.T) {
 	}
 	b := newBed(t, cat)
 	_, _, _, closed := hear(t, b.dial(t, "/v1/client/allocation/none/exec", url.Values{"task": {"t"}, "command": {`["x"]`}}))
-	if websocket.CloseStatus(closed) != websocket.StatusPolicyViolation || !strings.Contains(closed.Error(), "alloc not found") {
+	if websocket.CloseStatus(closed) != websocket.StatusPolicyViolation || !strings.Contains(closed.Error(), "Unknown allocation") {
 		t.Errorf("unknown allocation: %v", closed)
 	}
 }

@@ -360,7 +360,9 @@ var spoiledJobs = []spoiled{
 	{"is outside of the allocation", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Templates = []*api.Template{{DestPath: "../a/../../b", EmbeddedTmpl: "x", ChangeMode: "noop"}}
 	}},
-	{"a name has 1 to 128 letters", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Actions = []*api.Action{{Name: "a b", Command: "x"}} }},
+	{"a name has 1 to 128 letters", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Actions = []*api.Action{{Name: "a b", Command: "x"}}
+	}},
 	{`action "a" has no command`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Actions = []*api.Action{{Name: "a"}} }},
 	{`action "a" is there twice`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Actions = []*api.Action{{Name: "a", Command: "x"}, {Name: "a", Command: "y"}}
