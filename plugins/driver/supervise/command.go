@@ -82,6 +82,8 @@ func (p *Process) startCommand(ctx context.Context, c *frame.Command, stdio [3]i
 		err = fault.New(fault.Unavailable, "run a command in task %s: %w", p.Ident().TaskID, err)
 	case kind == frame.KindRunning:
 		return conn, nil
+	case kind == frame.KindExited: // while the command was started
+		err = p.endedError()
 	default:
 		err = refusal(kind, body)
 	}
