@@ -92,6 +92,27 @@ type AllocSignalRequest struct {
 	WriteRequest
 }
 
+// AllocPauseRequest pauses or runs one task with a schedule, or gives it back to its schedule: ScheduleState is pause, run
+// or scheduled.
+type AllocPauseRequest struct {
+	AllocID       string `msg:",omitempty"`
+	Task          string `msg:",omitempty"`
+	ScheduleState string `msg:",omitempty"`
+	WriteRequest
+}
+
+// AllocPauseStateRequest reads whether one task is paused.
+type AllocPauseStateRequest struct {
+	AllocID string `msg:",omitempty"`
+	Task    string `msg:",omitempty"`
+	QueryOptions
+}
+
+// AllocGetPauseResponse is the state of a task with a schedule: run, or what [TaskState.Paused] holds.
+type AllocGetPauseResponse struct {
+	ScheduleState string `msg:",omitempty"`
+}
+
 // AllocStatsResponse is what an allocation uses now.
 type AllocStatsResponse struct {
 	Stats *AllocResourceUsage `msg:",omitempty"`

@@ -155,6 +155,22 @@ const (
 	EventPluginHealthy          = "Plugin became healthy"
 	EventPluginUnhealthy        = "Plugin became unhealthy"
 	EventSignaled               = "Signaling"
+	EventPausing                = "Pausing"
+	EventRunning                = "Running"
+)
+
+// States of [TaskState.Paused]; empty means that the task runs as its schedule says, or has none.
+const (
+	PausedBySchedule = "sched_pause"
+	PausedByUser     = "force_pause"
+	RunByUser        = "force_run"
+)
+
+// What a user wants of a task with a schedule.
+const (
+	SchedulePause     = "pause"
+	ScheduleRun       = "run"
+	ScheduleScheduled = "scheduled"
 )
 
 // Names with a fixed meaning.

@@ -99,6 +99,12 @@ func (r *AllocRestartRequest) OfAlloc() string { return r.AllocID }
 func (r *AllocSignalRequest) OfAlloc() string { return r.AllocID }
 
 // OfAlloc implements [OfAlloc].
+func (r *AllocPauseRequest) OfAlloc() string { return r.AllocID }
+
+// OfAlloc implements [OfAlloc].
+func (r *AllocPauseStateRequest) OfAlloc() string { return r.AllocID }
+
+// OfAlloc implements [OfAlloc].
 func (r *AllocLogsRequest) OfAlloc() string { return r.AllocID }
 
 // OfAlloc implements [OfAlloc].

@@ -579,6 +579,73 @@ func (z *AllocFullListResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z AllocGetPauseResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.ScheduleState == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "ScheduleState"
+		o = append(o, 0xad, 0x53, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x65, 0x53, 0x74, 0x61, 0x74, 0x65)
+		o = msgp.AppendString(o, z.ScheduleState)
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AllocGetPauseResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > ze18bb587limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ScheduleState":
+			z.ScheduleState, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ScheduleState")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z AllocGetPauseResponse) Msgsize() (s int) {
+	s = 1 + 14 + msgp.StringPrefixSize + len(z.ScheduleState)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *AllocGetResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -1361,6 +1428,219 @@ func (z *AllocLogsResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AllocLogsResponse) Msgsize() (s int) {
 	s = 1 + 5 + msgp.BytesPrefixSize + len(z.Data) + 5 + msgp.StringPrefixSize + len(z.File) + 7 + 1 + 8 + msgp.BoolSize + 6 + msgp.Int64Size + 7 + msgp.Int64Size + 4 + msgp.BoolSize + 6 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AllocPauseRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Task == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.ScheduleState == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Task"
+			o = append(o, 0xa4, 0x54, 0x61, 0x73, 0x6b)
+			o = msgp.AppendString(o, z.Task)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "ScheduleState"
+			o = append(o, 0xad, 0x53, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x65, 0x53, 0x74, 0x61, 0x74, 0x65)
+			o = msgp.AppendString(o, z.ScheduleState)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AllocPauseRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > ze18bb587limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "Task":
+			z.Task, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Task")
+				return
+			}
+		case "ScheduleState":
+			z.ScheduleState, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ScheduleState")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AllocPauseRequest) Msgsize() (s int) {
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 5 + msgp.StringPrefixSize + len(z.Task) + 14 + msgp.StringPrefixSize + len(z.ScheduleState) + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AllocPauseStateRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Task == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Task"
+			o = append(o, 0xa4, 0x54, 0x61, 0x73, 0x6b)
+			o = msgp.AppendString(o, z.Task)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AllocPauseStateRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > ze18bb587limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "Task":
+			z.Task, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Task")
+				return
+			}
+		case "QueryOptions":
+			bts, err = z.QueryOptions.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryOptions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AllocPauseStateRequest) Msgsize() (s int) {
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 5 + msgp.StringPrefixSize + len(z.Task) + 13 + z.QueryOptions.Msgsize()
 	return
 }
 

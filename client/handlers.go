@@ -15,7 +15,7 @@ import (
 func (c *Client) Handlers() []wire.Handler {
 	return append(c.volumes.Handlers(),
 		wire.ClientAllocRestart.Handle(c.restartAlloc), wire.ClientAllocSignal.Handle(c.signalAlloc), wire.ClientAllocStats.Handle(c.allocStats),
-		wire.ClientAllocChecks.Handle(c.allocChecks),
+		wire.ClientAllocChecks.Handle(c.allocChecks), wire.ClientAllocPause.Handle(c.pauseAlloc), wire.ClientAllocPauseState.Handle(c.pauseState),
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
 		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc),
 		wire.ClientAllocExecOpen.Handle(c.execOpen), wire.ClientAllocExec.Handle(c.exec), wire.ClientAllocNodeExec.Handle(c.nodeExec),
@@ -50,6 +50,23 @@ func (c *Client) signalAlloc(ctx context.Context, r *api.AllocSignalRequest) (*a
 		return nil, err
 	}
 	return &api.Empty{}, e.group.Signal(ctx, r.Task, r.Signal)
+}
+
+func (c *Client) pauseAlloc(_ context.Context, r *api.AllocPauseRequest) (*api.Empty, error) {
+	e, err := c.working(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	return &api.Empty{}, e.group.Pause(r.Task, r.ScheduleState)
+}
+
+func (c *Client) pauseState(_ context.Context, r *api.AllocPauseStateRequest) (*api.AllocGetPauseResponse, error) {
+	e, err := c.working(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	state, err := e.group.PauseState(r.Task)
+	return &api.AllocGetPauseResponse{ScheduleState: state}, err
 }
 
 func (c *Client) allocStats(ctx context.Context, r *api.AllocRequest) (*api.AllocStatsResponse, error) {

@@ -47,6 +47,26 @@ func TestAllocChecks(t *testing.T) {
 	}
 }
 
+func TestAllocPause(t *testing.T) {
+	a := newAgent(t, map[string]any{
+		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": &api.Allocation{ID: "a1111111", Namespace: "default"},
+		"GET /v1/client/allocation/a1111111/pause": api.AllocGetPauseResponse{ScheduleState: "sched_pause"},
+		"PUT /v1/client/allocation/a1111111/pause": struct{}{},
+	})
+	run(t, a, "", "alloc", "pause", "-status", "a1", "t").want(t, 0, "sched_pause")
+	for args, state := range map[string]string{"": "pause", "-state=run": "run", "-state=scheduled": "scheduled"} {
+		run(t, a, "", append(append([]string{"alloc", "pause"}, strings.Fields(args)...), "a1", "t")...).want(t, 0)
+		if sent := a.bodies["PUT /v1/client/allocation/a1111111/pause"]; !strings.Contains(sent, `"Task":"t","ScheduleState":"`+state+`"`) {
+			t.Errorf("sent %s, want %s", sent, state)
+		}
+	}
+	refused := newAgent(t, map[string]any{
+		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": &api.Allocation{ID: "a1111111", Namespace: "default"},
+		"PUT /v1/client/allocation/a1111111/pause": &refusal{400, "Not a valid task schedule state"},
+	})
+	run(t, refused, "", "alloc", "pause", "-state=sleep", "a1", "t").want(t, 1, "Error changing the schedule state", "Not a valid task schedule state")
+}
+
 func TestAllocStatus(t *testing.T) {
 	alloc := &api.Allocation{
 		ID: "a1111111", Namespace: "default", Name: "web.g[2]", NodeID: "n1111111", ClientStatus: "running", TaskGroup: "g",

@@ -31,7 +31,7 @@ var shapes = map[string]any{
 	"/v1/acl/identity/client-introduction-token": api.NodeIntroductionResponse{},
 	"/v1/node/x/drain":                           api.NodeWriteResponse{}, "/v1/node/x/eligibility": api.NodeWriteResponse{},
 	"/v1/allocations": []*api.AllocStub{}, "/v1/allocation/x": api.Allocation{}, "/v1/allocation/x/stop": api.AllocStopResponse{},
-	"/v1/client/allocation/x/stats": api.AllocResourceUsage{}, "/v1/client/fs/ls/x": []*api.AllocFileInfo{}, "/v1/client/fs/stat/x": api.AllocFileInfo{},
+	"/v1/client/allocation/x/stats": api.AllocResourceUsage{}, "/v1/client/allocation/x/pause": api.AllocGetPauseResponse{}, "/v1/client/fs/ls/x": []*api.AllocFileInfo{}, "/v1/client/fs/stat/x": api.AllocFileInfo{},
 	"/v1/evaluations": []*api.Evaluation{}, "/v1/evaluation/x": api.Evaluation{}, "/v1/evaluation/x/allocations": []*api.AllocStub{},
 	"/v1/evaluations/count": api.EvalCountResponse{},
 	"/v1/deployments":       []*api.Deployment{}, "/v1/deployment/x": api.Deployment{}, "/v1/deployment/allocations/x": []*api.AllocStub{},

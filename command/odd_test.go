@@ -69,6 +69,8 @@ alloc fs x a
 alloc stop -detach x
 alloc restart x
 alloc signal x
+alloc pause x
+alloc pause -status x
 eval status x
 eval status -verbose x
 eval list

@@ -40,6 +40,22 @@ func (c *Client) SignalAlloc(ctx context.Context, id, task, signal string) error
 	return err
 }
 
+// PauseAlloc pauses or runs a task with a schedule, or gives it back to its schedule: state is pause, run or scheduled.
+func (c *Client) PauseAlloc(ctx context.Context, id, task, state string) error {
+	body := api.AllocPauseRequest{Task: task, ScheduleState: state}
+	_, err := c.do(ctx, http.MethodPut, []string{"client", "allocation", id, "pause"}, nil, body, nil)
+	return err
+}
+
+// AllocPauseState reads whether a task with a schedule is paused.
+func (c *Client) AllocPauseState(ctx context.Context, id, task string) (string, error) {
+	out, _, err := get[*api.AllocGetPauseResponse](ctx, c, Query{Params: url.Values{"task": {task}}}, "client", "allocation", id, "pause")
+	if err != nil {
+		return "", err
+	}
+	return out.ScheduleState, nil
+}
+
 // AllocStats returns the resource usage of an allocation.
 func (c *Client) AllocStats(ctx context.Context, id string) (*api.AllocResourceUsage, error) {
 	out, _, err := get[*api.AllocResourceUsage](ctx, c, Query{}, "client", "allocation", id, "stats")

@@ -313,6 +313,10 @@ var (
 	ClientAllocRestart = Method[api.AllocRestartRequest, api.Empty]{"ClientAlloc.Restart", OnNode, ByUser, lifecycle}
 	// ClientAllocSignal signals tasks.
 	ClientAllocSignal = Method[api.AllocSignalRequest, api.Empty]{"ClientAlloc.Signal", OnNode, ByUser, lifecycle}
+	// ClientAllocPause pauses or runs a task with a schedule.
+	ClientAllocPause = Method[api.AllocPauseRequest, api.Empty]{"ClientAlloc.Pause", OnNode, ByUser, ofRow("submit-job", "pause-allocation")}
+	// ClientAllocPauseState reads whether a task is paused.
+	ClientAllocPauseState = Method[api.AllocPauseStateRequest, api.AllocGetPauseResponse]{"ClientAlloc.PauseState", OnNode, ByUser, readJobOfRow}
 	// ClientAllocStats returns the resource usage of an allocation.
 	ClientAllocStats = Method[api.AllocRequest, api.AllocStatsResponse]{"ClientAlloc.Stats", OnNode, ByUser, readJobOfRow}
 	// ClientAllocChecks returns the results of the checks of an allocation.

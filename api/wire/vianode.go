@@ -60,6 +60,8 @@ func userMethod[Req, Resp any](m Method[Req, Resp]) {
 func init() {
 	userMethod(ClientAllocRestart)
 	userMethod(ClientAllocSignal)
+	userMethod(ClientAllocPause)
+	userMethod(ClientAllocPauseState)
 	userMethod(ClientAllocStats)
 	userMethod(ClientAllocChecks)
 	userMethod(ClientAllocLogs)

@@ -39,6 +39,16 @@ func TestAssessKnowsTheKindsOfTasks(t *testing.T) {
 	if o := assess(g, well(), r, after(0), after(15*time.Second), same); !o.decided || !o.healthy {
 		t.Errorf("all well: %+v", o)
 	}
+	for _, by := range []string{api.PausedBySchedule, api.PausedByUser} {
+		states := well()
+		states["main"] = &api.TaskState{State: api.TaskStatePending, Paused: by}
+		if o := assess(g, states, r, after(0), after(15*time.Second), same); !o.decided || !o.healthy {
+			t.Errorf("main is paused: %+v", o)
+		}
+		if s, text := status(map[string]*api.TaskState{"main": states["main"]}, nil); s != api.AllocClientStatusPending || text != "Tasks are paused" {
+			t.Errorf("all is paused: %s, %s", s, text)
+		}
+	}
 	for name, c := range map[string]struct {
 		task    string
 		state   api.TaskState

@@ -60,7 +60,7 @@ type opinion struct {
 }
 
 // assess derives the health of an allocation: healthy when all that must run ran for long enough and all that must end
-// ended well and all checks passed for that long; unhealthy when a task failed, or ended though it must run, or the deadline passed. at converts the times
+// ended well or is paused, and all checks passed for that long; unhealthy when a task failed, or ended though it must run, or the deadline passed. at converts the times
 // in the tasks' records, so that a restarted agent continues the count of the previous one.
 func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now moment, at func(time.Time) moment) opinion {
 	since := max(began, r.passing)
@@ -80,6 +80,7 @@ func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, 
 			since = max(since, at(s.FinishedAt))
 		case s.State == api.TaskStateRunning && !ends:
 			since = max(since, at(s.StartedAt))
+		case s.State == api.TaskStatePending && (s.Paused == api.PausedBySchedule || s.Paused == api.PausedByUser): // it runs when its time comes
 		default:
 			ready = false
 		}

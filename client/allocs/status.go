@@ -9,7 +9,7 @@ func status(states map[string]*api.TaskState, broken error) (status, description
 	if broken != nil {
 		return api.AllocClientStatusFailed, broken.Error()
 	}
-	var pending, running, dead, failed int
+	var pending, paused, running, dead, failed int
 	for _, s := range states {
 		switch {
 		case s.State == api.TaskStateRunning:
@@ -18,6 +18,8 @@ func status(states map[string]*api.TaskState, broken error) (status, description
 			failed++
 		case s.State == api.TaskStateDead:
 			dead++
+		case s.Paused == api.PausedBySchedule || s.Paused == api.PausedByUser:
+			paused++
 		default:
 			pending++
 		}
@@ -27,6 +29,8 @@ func status(states map[string]*api.TaskState, broken error) (status, description
 		return api.AllocClientStatusFailed, "Failed tasks"
 	case running > 0:
 		return api.AllocClientStatusRunning, "Tasks are running"
+	case paused > 0:
+		return api.AllocClientStatusPending, "Tasks are paused"
 	case pending > 0:
 		return api.AllocClientStatusPending, "No tasks have started"
 	}

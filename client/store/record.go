@@ -20,4 +20,6 @@ type TaskRecord struct {
 	WindowStart time.Time `msg:",omitempty"`
 	// Fetched is set when the artifacts of the task are in its directory.
 	Fetched bool `msg:",omitempty"`
+	// Pause is what a user wants of a task with a schedule: pause or run; empty when its schedule decides.
+	Pause string `msg:",omitempty"`
 }

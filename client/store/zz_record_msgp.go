@@ -19,8 +19,8 @@ const (
 func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.State == nil {
 		zb0001Len--
@@ -45,6 +45,10 @@ func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Fetched == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Pause == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -88,6 +92,11 @@ func (z *TaskRecord) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Fetched"
 			o = append(o, 0xa7, 0x46, 0x65, 0x74, 0x63, 0x68, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Fetched)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Pause"
+			o = append(o, 0xa5, 0x50, 0x61, 0x75, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Pause)
 		}
 	}
 	return
@@ -178,6 +187,12 @@ func (z *TaskRecord) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Fetched")
 				return
 			}
+		case "Pause":
+			z.Pause, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Pause")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -198,6 +213,6 @@ func (z *TaskRecord) Msgsize() (s int) {
 	} else {
 		s += z.State.Msgsize()
 	}
-	s += 8 + msgp.Uint64Size + 7 + msgp.BytesPrefixSize + len(z.Handle) + 9 + msgp.IntSize + 12 + msgp.TimeSize + 8 + msgp.BoolSize
+	s += 8 + msgp.Uint64Size + 7 + msgp.BytesPrefixSize + len(z.Handle) + 9 + msgp.IntSize + 12 + msgp.TimeSize + 8 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.Pause)
 	return
 }

@@ -86,6 +86,10 @@ func (g *Group) States() map[string]*api.TaskState {
 func (g *Group) Restart(ctx context.Context, name string, ended bool) error {
 	return g.each(name, func(t *task) (bool, error) {
 		switch {
+		case t.isPaused() && name != "":
+			return false, fault.New(fault.Conflict, "task %q is paused: nomad alloc pause -state=run %s %s runs it", name, g.present().ID, name)
+		case t.isPaused():
+			return false, nil
 		case t.active():
 			return true, t.askRestart(ctx, reasonUserRestart)
 		case ended && t.row().dead():

@@ -63,8 +63,6 @@ func unsupported(spec *api.Task) error {
 	switch {
 	case spec.Vault != nil:
 		return fault.New(fault.Unimplemented, "task %s: vault blocks are not supported yet", spec.Name)
-	case spec.Schedule != nil:
-		return fault.New(fault.Unimplemented, "task %s: schedule blocks are not supported yet", spec.Name)
 	}
 	return nil
 }

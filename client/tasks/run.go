@@ -46,6 +46,9 @@ func (t *task) run(ctx context.Context) {
 		return
 	}
 	for {
+		if !t.held() && !t.waitSchedule(ctx) {
+			return
+		}
 		next, left := t.attempt(ctx)
 		if left || !next.again || !t.waitDelay(ctx, next.delay) {
 			return
@@ -81,6 +84,14 @@ func (t *task) concludeAttempt(when pace, o outcome, events ...*api.TaskEvent) (
 	over := func(r *store.TaskRecord, s *api.TaskState) {
 		r.Handle = nil
 		s.State, s.Restarts, s.LastRestart = api.TaskStatePending, s.Restarts+1, time.Now().UTC()
+	}
+	if o.asked != nil && o.asked.pause {
+		return nextAttempt{again: true}, t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
+			r.Handle, s.State = nil, api.TaskStatePending
+			if s.Paused = api.PausedBySchedule; r.Pause == api.SchedulePause {
+				s.Paused = api.PausedByUser
+			}
+		}, events...)
 	}
 	if o.asked != nil && !o.asked.counted {
 		return nextAttempt{again: true}, t.change(when, over, append(events, restarting(0, ""))...)

@@ -38,6 +38,7 @@ type downer interface {
 // steps are the parts of an attempt in the order of up; down is called in reverse order.
 func (t *task) steps() []step {
 	return []step{
+		schedule{t},
 		taskDirs{t},
 		apiSocket{t},
 		csiPlugin{t},

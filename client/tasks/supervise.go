@@ -33,7 +33,7 @@ func (t *task) superviseTask(ctx context.Context, a *attempt) outcome {
 	case x := <-exits:
 		return outcome{exit: x}
 	case r := <-t.restarts:
-		t.emit(restartSignal(r.reason))
+		t.emit(r.event())
 		x, ok := t.stop(ctx, d, id, exits)
 		return outcome{exit: x, asked: &r, stopRequested: t.isStopRequested(), left: !ok}
 	case <-t.stopRequested:

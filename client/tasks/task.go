@@ -25,6 +25,8 @@ type task struct {
 	gate, stopRequested chan struct{}
 	// restarts carries requests to restart a running task; the request is closed when it was taken up.
 	restarts chan restartRequest
+	// rescheduled is signalled when what a schedule or a user wants of the task may have changed.
+	rescheduled chan struct{}
 	// notFound is the attempt that was looked for and not found; only run uses it, or what ends the task instead.
 	notFound uint64
 
@@ -48,14 +50,21 @@ type task struct {
 }
 
 // restartRequest is a request to restart. Counted ones go through the restart policy like a failure; after a fatal one, which is
-// counted, the task has failed.
+// counted, the task has failed; pause is that of a task whose next attempt waits for its schedule.
 type restartRequest struct {
-	reason         string
-	counted, fatal bool
+	reason                string
+	counted, fatal, pause bool
+}
+
+func (r restartRequest) event() *api.TaskEvent {
+	if r.pause {
+		return message(api.EventPausing, r.reason)
+	}
+	return restartSignal(r.reason)
 }
 
 func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {
-	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), stopRequested: make(chan struct{}), restarts: make(chan restartRequest, 1)}
+	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), stopRequested: make(chan struct{}), restarts: make(chan restartRequest, 1), rescheduled: make(chan struct{}, 1)}
 	if restored != nil {
 		t.rec = *restored
 	}
@@ -88,6 +97,7 @@ func (t *task) setSpec(spec *api.Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.spec = spec
+	t.reschedule()
 }
 
 func (t *task) present() *api.Task {
@@ -217,7 +227,7 @@ func (t *task) emit(events ...*api.TaskEvent) { _ = t.change(lazily, nil, events
 // finish ends the task for good.
 func (t *task) finish(when pace, failed bool, events ...*api.TaskEvent) error {
 	return t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
-		s.State, s.Failed, s.FinishedAt = api.TaskStateDead, s.Failed || failed, time.Now().UTC()
+		s.State, s.Failed, s.FinishedAt, s.Paused = api.TaskStateDead, s.Failed || failed, time.Now().UTC(), ""
 		r.Handle = nil
 	}, events...)
 }

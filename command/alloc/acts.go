@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/session"
@@ -85,6 +86,41 @@ func Signal(name string) *cli.Command {
 			}
 			if err := s.SignalAlloc(ctx, a.ID, name, s.String("s")); err != nil {
 				return session.Failed("signalling allocation", err)
+			}
+			return nil
+		},
+	}.Command()
+}
+
+// Pause is "nomad alloc pause".
+func Pause(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "pause or run a task with a schedule, or give it back to its schedule", Args: "<allocation> [<task>]", Min: 1, Max: 2,
+		Flags: []cli.Flag{
+			session.Verbose(),
+			&cli.StringFlag{Name: "state", Value: api.SchedulePause, Usage: "`state` of the task: pause, run or scheduled"},
+			&cli.BoolFlag{Name: "status", Usage: "show whether the task is paused, and change nothing"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the task"},
+		},
+		Run: func(ctx context.Context, s *session.Session) error {
+			a, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			name := s.String("task")
+			if name == "" {
+				name = s.Arg(1)
+			}
+			if s.Bool("status") {
+				state, err := s.AllocPauseState(ctx, a.ID, name)
+				if err != nil {
+					return session.Failed("reading the schedule state", err)
+				}
+				s.Println(state)
+				return nil
+			}
+			if err := s.PauseAlloc(ctx, a.ID, name, s.String("state")); err != nil {
+				return session.Failed("changing the schedule state", err)
 			}
 			return nil
 		},

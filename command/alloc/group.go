@@ -9,5 +9,5 @@ import (
 // Group is "nomad alloc".
 func Group() *cli.Command {
 	return session.Group("alloc", "look at allocations and act on them",
-		Status("status"), Checks("checks"), Logs("logs"), Files("fs"), Exec("exec"), Stop("stop"), Restart("restart"), Signal("signal"))
+		Status("status"), Checks("checks"), Logs("logs"), Files("fs"), Exec("exec"), Stop("stop"), Restart("restart"), Signal("signal"), Pause("pause"))
 }

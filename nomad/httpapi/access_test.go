@@ -41,7 +41,7 @@ var needed = map[string]string{
 	"PUT /v1/node/:id/eligibility": `{"Eligibility":"eligible"}`, "PUT /v1/node/:id/drain": `{"DrainSpec":{}}`, "PUT /v1/node/pools": `{"Name":"x"}`, "PUT /v1/node/pool/:id": `{"Name":"x"}`,
 	"PUT /v1/namespace": `{"Name":"x"}`, "PUT /v1/namespaces": `{"Name":"x"}`, "PUT /v1/namespace/:id": `{"Name":"x"}`,
 	"PUT /v1/volumes": `{"Volumes":[{"ID":"x"}]}`, "PUT /v1/volume/csi/:id": `{"Volumes":[{"ID":"x"}]}`, "PUT /v1/volume/csi/:id/create": `{"Volumes":[{"ID":"x"}]}`,
-	"PUT /v1/volumes/snapshot": `{"Snapshots":[{"SourceVolumeID":"x"}]}`, "PUT /v1/client/allocation/:id/signal": `{"Signal":"SIGHUP"}`,
+	"PUT /v1/volumes/snapshot": `{"Snapshots":[{"SourceVolumeID":"x"}]}`, "PUT /v1/client/allocation/:id/signal": `{"Signal":"SIGHUP"}`, "PUT /v1/client/allocation/:id/pause": `{"ScheduleState":"run"}`,
 	"PUT /v1/acl/policy/:id": `{"Name":"x","Rules":""}`, "PUT /v1/acl/token": `{"Type":"client","Policies":["x"]}`, "PUT /v1/acl/token/:id": `{"AccessorID":"x","Type":"client","Policies":["x"]}`,
 	"PUT /v1/acl/role": `{"Name":"x","Policies":[{"Name":"x"}]}`, "PUT /v1/acl/role/:id": `{"ID":"x","Name":"x","Policies":[{"Name":"x"}]}`,
 	"PUT /v1/acl/auth-method": `{"Name":"x"}`, "PUT /v1/acl/auth-method/:id": `{"Name":"x"}`, "PUT /v1/acl/binding-rule": `{"AuthMethod":"x"}`, "PUT /v1/acl/binding-rule/:id": `{"ID":"x"}`,

@@ -61,6 +61,7 @@ var bodies = map[string]string{
 	"PUT /v1/volume/csi/v1/create":             `{"Volumes":[{"ID":"v1","Name":"v1","PluginID":"p"}]}`,
 	"PUT /v1/volumes/snapshot":                 `{"Snapshots":[{"Name":"s","SourceVolumeID":"v1","PluginID":"p"}]}`,
 	"PUT /v1/client/allocation/a1/signal":      `{"Signal":"SIGHUP"}`,
+	"PUT /v1/client/allocation/a1/pause":       `{"ScheduleState":"run"}`,
 	"PUT /v1/search":                           `{"Prefix":"web","Context":"jobs"}`,
 	"PUT /v1/operator/autopilot/configuration": `{}`,
 	"PUT /v1/operator/scheduler/configuration": `{"SchedulerAlgorithm":"binpack"}`,

@@ -58,7 +58,7 @@ var everyRoute = []string{
 	"GET /v1/acl/auth-methods", "GET /v1/acl/auth-method/m", `PUT /v1/acl/auth-method {"Name":"m"}`, "DELETE /v1/acl/auth-method/m",
 	"GET /v1/acl/binding-rules", "GET /v1/acl/binding-rule/r", `PUT /v1/acl/binding-rule {"AuthMethod":"m"}`, "DELETE /v1/acl/binding-rule/r",
 	`PUT /v1/acl/login {"AuthMethodName":"m"}`, `PUT /v1/acl/oidc/auth-url {"AuthMethodName":"m"}`, `PUT /v1/acl/oidc/complete-auth {"AuthMethodName":"m"}`,
-	"PUT /v1/client/allocation/a1/restart", `PUT /v1/client/allocation/a1/signal {"Signal":"SIGHUP"}`, "GET /v1/client/allocation/a1/stats", "GET /v1/client/allocation/a1/checks",
+	"PUT /v1/client/allocation/a1/restart", `PUT /v1/client/allocation/a1/signal {"Signal":"SIGHUP"}`, "GET /v1/client/allocation/a1/stats", `PUT /v1/client/allocation/a1/pause {"ScheduleState":"run"}`, "GET /v1/client/allocation/a1/pause", "GET /v1/client/allocation/a1/checks",
 	"GET /v1/client/allocation/a1/gc", "GET /v1/client/stats", "GET /v1/client/gc",
 	"GET /v1/client/identity", "PUT /v1/client/identity/renew", "PUT /v1/acl/identity/client-introduction-token",
 	"GET /v1/client/fs/logs/a1?task=t&type=stdout", "GET /v1/client/fs/ls/a1", "GET /v1/client/fs/stat/a1?path=/", "GET /v1/client/fs/cat/a1?path=/",

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/jobspec/bounds"
+	"github.com/open-nomad/open-nomad/jobspec/cron"
 	"github.com/open-nomad/open-nomad/jobspec/defaults"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
@@ -129,9 +130,9 @@ func never(p *api.PeriodicConfig, now time.Time) (errs []error) {
 	if err != nil {
 		return []error{fmt.Errorf("periodic time_zone %q is not known", p.TimeZone)}
 	}
-	for _, cron := range rules.Crons(p) {
-		if rules.NextTime(cron, now.In(zone)).IsZero() && rules.CronError(cron) == nil {
-			errs = append(errs, fmt.Errorf("periodic cron %q never fires", cron))
+	for _, c := range rules.Crons(p) {
+		if cron.Next(c, now.In(zone)).IsZero() && cron.Check(c) == nil {
+			errs = append(errs, fmt.Errorf("periodic cron %q never fires", c))
 		}
 	}
 	return errs

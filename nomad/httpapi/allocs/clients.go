@@ -13,6 +13,8 @@ var clientRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/allocation/:id/checks", Serve: clientAllocChecks},
 	{Method: "PUT", Pattern: "/v1/client/allocation/:id/restart", Serve: clientAllocRestart},
 	{Method: "PUT", Pattern: "/v1/client/allocation/:id/signal", Serve: clientAllocSignal},
+	{Method: "GET", Pattern: "/v1/client/allocation/:id/pause", Serve: clientAllocPauseState},
+	{Method: "PUT", Pattern: "/v1/client/allocation/:id/pause", Serve: clientAllocPause},
 	{Method: "*", Pattern: "/v1/client/allocation/:id/gc", Serve: clientAllocGC},
 }
 
@@ -121,4 +123,41 @@ func clientAllocGC(c *endpoint.Call) (any, error) {
 	}
 	_, err = wire.ClientAllocGC.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Query})
 	return nil, err
+}
+
+func clientAllocPause(c *endpoint.Call) (any, error) {
+	var body struct{ Task, ScheduleState string }
+	if err := c.Decode(endpoint.BodyMax, &body); err != nil {
+		return nil, err
+	}
+	switch body.ScheduleState {
+	case api.SchedulePause, api.ScheduleRun, api.ScheduleScheduled:
+	default:
+		return nil, fault.New(fault.Invalid, "Not a valid task schedule state: expected pause, run or scheduled, got %.40q", body.ScheduleState)
+	}
+	node, a, err := onNode(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTask(a, body.Task); err != nil {
+		return nil, err
+	}
+	if _, err := wire.ClientAllocPause.Call(c.Context(), node, &api.AllocPauseRequest{
+		AllocID: a.ID, Task: body.Task, ScheduleState: body.ScheduleState, WriteRequest: c.Writes(),
+	}); err != nil {
+		return nil, err
+	}
+	return api.WriteMeta{}, nil
+}
+
+func clientAllocPauseState(c *endpoint.Call) (any, error) {
+	node, a, err := onNode(c)
+	if err != nil {
+		return nil, err
+	}
+	task := c.Params.Get("task")
+	if err := checkTask(a, task); err != nil {
+		return nil, err
+	}
+	return wire.ClientAllocPauseState.Call(c.Context(), node, &api.AllocPauseStateRequest{AllocID: a.ID, Task: task, QueryOptions: c.Query})
 }

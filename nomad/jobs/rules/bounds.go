@@ -26,8 +26,6 @@ const (
 	// volumesMax bounds the volumes of a group, which are compared with each other, volumesSum those of a job.
 	volumesMax = 100
 	volumesSum = 10_000
-	// cronMax is the longest expression of a periodic job in bytes.
-	cronMax = 256
 	// mistakesMax is how many errors of a job are reported.
 	mistakesMax = 100
 )

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/cron"
 )
 
 // cronsMax bounds the expressions of one job; each is evaluated again and again.
@@ -34,7 +35,7 @@ func (c *check) periodic(p *api.PeriodicConfig) {
 		return
 	}
 	for _, s := range specs {
-		err := CronError(s)
+		err := cron.Check(s)
 		c.wrong(err != nil, "periodic cron %q: %v", brief(s), err)
 	}
 }

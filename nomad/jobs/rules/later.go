@@ -85,7 +85,6 @@ func (l *later) task(where string, t *api.Task) {
 	for _, s := range t.Secrets {
 		l.asks(s.Provider == "vault", where, fmt.Sprintf("secret %q: provider vault", brief(s.Name)))
 	}
-	l.asks(t.Schedule != nil, where, "schedule")
 	for _, m := range t.VolumeMounts {
 		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
 	}

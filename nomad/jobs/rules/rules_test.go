@@ -189,6 +189,14 @@ var spoiledJobs = []spoiled{
 		j.ParameterizedJob = &api.ParameterizedJobConfig{Payload: "optional", MetaRequired: []string{"k"}, MetaOptional: []string{"k"}}
 	}},
 	{"max_run_duration is for batch", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.MaxRunDuration = time.Hour }},
+	{`group "g", task "t": schedule has no cron block`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Schedule = &api.TaskSchedule{} }},
+	{`group "g", task "t": schedule: start has 1 fields, not 6`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Schedule = &api.TaskSchedule{Cron: &api.TaskScheduleCron{Start: "x"}}
+	}},
+	{"a poststop task cannot have a schedule", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Lifecycle = &api.TaskLifecycle{Hook: api.TaskLifecycleHookPoststop}
+		t.Schedule = &api.TaskSchedule{Cron: &api.TaskScheduleCron{Start: "0 9 * * * *", End: "0 17"}}
+	}},
 	{"ephemeral_disk of 5 MB", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.EphemeralDisk.SizeMB = 5 }},
 	{`constraint operator "~" is not known`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Constraints = []*api.Constraint{{LTarget: "a", Operand: "~"}}

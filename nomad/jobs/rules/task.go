@@ -41,6 +41,7 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.secrets(where, t.Secrets)
 	c.actions(where, t.Actions)
 	c.identities(where, t)
+	c.schedule(where, t)
 }
 
 var serviceName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)

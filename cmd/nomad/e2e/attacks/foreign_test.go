@@ -58,6 +58,7 @@ func bodyFor(method, pattern, id string) string {
 		"PUT /v1/job/:id/revert": fmt.Sprintf(`{"JobID":%q,"JobVersion":0}`, id), "PUT /v1/job/:id/stable": fmt.Sprintf(`{"JobID":%q,"JobVersion":0,"Stable":true}`, id),
 		"PUT /v1/job/:id/evaluate": fmt.Sprintf(`{"JobID":%q}`, id), "PUT /v1/job/:id/scale": fmt.Sprintf(`{"Count":1,"Target":{"Group":"g","Job":%q}}`, id),
 		"PUT /v1/job/:id/versions/:tag/tag": `{"Version":0}`, "PUT /v1/volume/csi/:id": volumes, "PUT /v1/volume/csi/:id/create": volumes,
+		"PUT /v1/client/allocation/:id/pause":  `{"ScheduleState":"run"}`,
 		"PUT /v1/client/allocation/:id/signal": `{"Signal":"SIGHUP"}`, "PUT /v1/node/:id/drain": `{"DrainSpec":{}}`, "PUT /v1/node/:id/eligibility": `{"Eligibility":"eligible"}`,
 		"PUT /v1/deployment/pause/:id": fmt.Sprintf(`{"DeploymentID":%q,"Pause":true}`, id), "PUT /v1/deployment/promote/:id": fmt.Sprintf(`{"DeploymentID":%q,"All":true}`, id),
 		"PUT /v1/deployment/fail/:id": fmt.Sprintf(`{"DeploymentID":%q}`, id), "PUT /v1/deployment/unblock/:id": fmt.Sprintf(`{"DeploymentID":%q}`, id),

@@ -67,6 +67,7 @@ func writes() []write {
 		{pattern: "* /v1/client/gc", path: "/v1/client/gc?node_id=" + falseNode},
 		{pattern: "PUT /v1/client/allocation/:id/restart", path: "/v1/client/allocation/x/restart", body: &ours.AllocRestartRequest{}, all: true},
 		{pattern: "PUT /v1/client/allocation/:id/signal", path: "/v1/client/allocation/x/signal", body: &ours.AllocSignalRequest{}, all: true},
+		{pattern: "PUT /v1/client/allocation/:id/pause", path: "/v1/client/allocation/x/pause", body: &ours.AllocPauseRequest{}, all: true},
 		{pattern: "* /v1/client/allocation/:id/gc", path: "/v1/client/allocation/x/gc"},
 		{pattern: "PUT /v1/deployment/fail/:id", path: "/v1/deployment/fail/x"},
 		{pattern: "PUT /v1/deployment/pause/:id", path: "/v1/deployment/pause/x", body: &ours.DeploymentPauseRequest{}, all: true},
