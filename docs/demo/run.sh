@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo: one agent, the embedded CSI driver, a volume, and two jobs that share it.
 # Usage: docs/demo/run.sh path/to/nomad   (KEEP=1 leaves the agent running, ACL=1 enables access control: the jobs are then
-# run with a token that permits just that)
+# run with a token that permits just that, DRIVER=exec isolates their tasks)
 set -euo pipefail
 
 NOMAD=$(readlink -f "${1:-bin/nomad}")
@@ -120,7 +120,8 @@ say "create a volume, which refers to the variable with the password"
 admin volume create "$JOBS/volume.hcl"
 
 say "run a job that writes to it"
-"$NOMAD" job run "$JOBS/writer.nomad.hcl"
+for job in writer reader; do sed "s|\"raw_exec\"|\"${DRIVER:-raw_exec}\"|" "$JOBS/$job.nomad.hcl" >"$WORK/$job.nomad.hcl"; done
+"$NOMAD" job run "$WORK/writer.nomad.hcl"
 alloc=$(alloc_of demo-writer)
 wait_for 20 "the task" running "$alloc"
 say "the claim"
@@ -155,7 +156,7 @@ wait_for 20 "the claim to be free" unclaimed
 echo "claim free after $(($(millis) - began)) ms"
 
 say "run a second job that reads the data back"
-"$NOMAD" job run "$JOBS/reader.nomad.hcl"
+"$NOMAD" job run "$WORK/reader.nomad.hcl"
 reader=$(alloc_of demo-reader)
 wait_for 10 "the reader's output" bash -c "'$NOMAD' alloc logs '$reader' reader | grep -q greeting"
 "$NOMAD" alloc logs "$reader" reader | head -5
