@@ -91,14 +91,14 @@ type ChangeScript struct {
 	Command          string        `hcl:"command" msg:",omitempty"`
 	Args             []string      `hcl:"args,optional" msg:",omitempty"`
 	Timeout          time.Duration `hcl:"timeout,optional" msg:",omitempty"`
-	FailOnError      bool          `hcl:"fail_on_error" msg:",omitempty"`
+	FailOnError      bool          `hcl:"fail_on_error,optional" msg:",omitempty"`
 	RunOnFirstRender bool          `hcl:"run_on_first_render,optional" msg:",omitempty"`
 }
 
 // WaitConfig bounds the wait before a changed template is rendered.
 type WaitConfig struct {
-	Min time.Duration `hcl:"min" msg:",omitempty"`
-	Max time.Duration `hcl:"max" msg:",omitempty"`
+	Min time.Duration `hcl:"min,optional" msg:",omitempty"`
+	Max time.Duration `hcl:"max,optional" msg:",omitempty"`
 }
 
 // DispatchPayloadConfig names the file that receives a dispatched payload.

@@ -65,9 +65,9 @@ func (renderedTemplates) down(a *attempt, _ bool) {
 // takeUp begins to render for an attempt of an earlier agent process; it reports false when ctx ended before.
 func (s renderedTemplates) takeUp(ctx context.Context, a *attempt) bool {
 	for notified := false; ; notified = true {
-		err := signedIdentities{s.task}.up(ctx, a)
+		err := signedIdentities(s).up(ctx, a)
 		if err == nil {
-			err = secretValues{s.task}.up(ctx, a)
+			err = secretValues(s).up(ctx, a)
 		}
 		if err == nil {
 			a.templates, err = s.newTemplateRun(a)

@@ -186,7 +186,7 @@ func (r *Renderer) runProgram(ctx context.Context) (complete bool, err error) {
 	case strings.Contains(text, "out of memory") || strings.Contains(text, "cannot allocate memory"):
 		err = &Failure{"the templates of the task need more memory than templates may use"}
 	case err == nil || errors.Is(err, io.EOF):
-		err = fmt.Errorf("%v: %s", ended, firstLine(text))
+		err = errors.Join(ended, errors.New(firstLine(text)))
 	}
 	return complete, err
 }
