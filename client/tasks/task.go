@@ -43,6 +43,8 @@ type task struct {
 	id     string
 	// env is the environment of the running attempt.
 	env *taskenv.Env
+	// kept are the contents of the templates of the attempt that has ended.
+	kept map[string][]byte
 	// socket is the API socket of the attempt; only run uses it.
 	socket net.Listener
 	// killedAtLease is the attempt that is being killed at the end of its lease.
@@ -145,6 +147,7 @@ func (t *task) resetDead() bool {
 	s := t.rec.State
 	s.State, s.Failed, s.FinishedAt, s.Restarts, s.LastRestart = api.TaskStatePending, false, time.Time{}, s.Restarts+1, time.Now().UTC()
 	t.shown = s
+	t.kept = nil
 	t.opened, t.ending, t.gate, t.stopRequested = false, false, make(chan struct{}), make(chan struct{})
 	return true
 }

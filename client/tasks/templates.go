@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,9 @@ const eventTemplate = "Template"
 // missingAfter is how long the first rendering takes before an event names what it waits for.
 const missingAfter = time.Second
 
+// settleAfter is how long after a restart of a task the services and variables may differ from what its files have.
+const settleAfter = 5 * time.Second
+
 // renderedTemplates writes the files of template blocks before the task starts, and again when their data changes.
 type renderedTemplates struct{ *task }
 
@@ -36,6 +40,7 @@ func (s renderedTemplates) up(ctx context.Context, a *attempt) error {
 		return err
 	}
 	a.templates = r
+	r.keep(s.keptTemplates(a.spec))
 	if err := r.start(ctx); err != nil {
 		return err
 	}
@@ -55,11 +60,32 @@ func (s renderedTemplates) attend(ctx context.Context, a *attempt) {
 	a.templates.follow(ctx, a)
 }
 
-func (renderedTemplates) down(a *attempt, _ bool) {
-	if a.templates != nil {
-		a.templates.stop()
-		a.templates = nil
+func (s renderedTemplates) down(a *attempt, _ bool) {
+	r := a.templates
+	if r == nil {
+		return
 	}
+	r.stop()
+	a.templates = nil
+	if r.isComplete() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept = r.contents()
+	}
+}
+
+// keptTemplates are the contents that the attempt before has left, for a task that does not render them anew after a restart.
+func (t *task) keptTemplates(spec *api.Task) map[string][]byte {
+	policy := spec.RestartPolicy
+	if tg := t.g.present().Group(); policy == nil && tg != nil {
+		policy = tg.RestartPolicy
+	}
+	if policy != nil && policy.RenderTemplates {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.kept
 }
 
 // takeUp begins to render for an attempt of an earlier agent process; it reports false when ctx ended before.
@@ -105,18 +131,21 @@ type templateFile struct {
 	// program is set when the template has functions, and the number of its source is index.
 	program bool
 	index   int
-	// written is set when text of file is in the file.
-	written bool
+	// written is set when text of file is in the file, seen when this run has rendered the template.
+	written, seen bool
 }
 
 // templateRun is the templates of one attempt.
 type templateRun struct {
-	t       *task
-	env     map[string]string
-	token   string
-	files   templates.Files
-	list    []*templateFile
-	resumed bool
+	t     *task
+	env   map[string]string
+	token string
+	files templates.Files
+	list  []*templateFile
+	// resumed is set when an earlier agent process has started the attempt, kept when the attempt starts with what the attempt before
+	// has left. Then what is rendered counts from settled on: services of the task itself are gone for a moment while it restarts.
+	resumed, kept bool
+	settled       time.Time
 
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -131,6 +160,10 @@ type templateRun struct {
 	mu      sync.Mutex
 	missing []string
 	changed map[*templateFile]bool
+
+	// rendering is held while content is taken; it guards pending, which was rendered before settled.
+	rendering sync.Mutex
+	pending   map[*templateFile][]byte
 }
 
 // variables are those of the templates with env = true.
@@ -157,7 +190,7 @@ func (s renderedTemplates) newTemplateRun(a *attempt) (*templateRun, error) {
 	r := &templateRun{
 		t: s.task, env: a.env.Vars(), token: a.cred.DefaultToken, files: templates.Files{Task: of.Dir(), Shared: s.g.conf.Dirs.Shared()},
 		complete: make(chan struct{}), failed: make(chan error, 1), news: make(chan struct{}, 1), changed: map[*templateFile]bool{},
-		cancel: func() {},
+		pending: map[*templateFile][]byte{}, cancel: func() {},
 	}
 	for _, tm := range a.spec.Templates {
 		f, err := r.file(tm, a.env.Replace)
@@ -234,12 +267,15 @@ func (r *templateRun) begin(ctx context.Context) {
 			f.index = len(sources)
 			sources = append(sources, f.source())
 			rendering = append(rendering, f)
-			continue
 		}
-		if r.resumed {
+		content := []byte(f.text)
+		switch {
+		case r.resumed, f.program && !r.kept:
 			continue
+		case f.program:
+			content = f.file.text
 		}
-		if err := r.write(f, []byte(f.text)); err != nil {
+		if err := r.write(f, content); err != nil {
 			r.failed <- err
 			return
 		}
@@ -255,6 +291,9 @@ func (r *templateRun) begin(ctx context.Context) {
 	}
 	if r.resumed {
 		r.readWritten(rendering)
+	}
+	if r.kept {
+		close(r.complete)
 	}
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	done := map[int]bool{}
@@ -277,6 +316,13 @@ func (r *templateRun) begin(ctx context.Context) {
 	}
 	if serve := conf.ServeAPI; serve != nil {
 		c.Serve = func(l net.Listener) { serve(l, r.t.name) }
+	}
+	if r.kept {
+		r.all.Go(func() {
+			if pause(ctx, time.Until(r.settled), nil) {
+				r.settle(ctx)
+			}
+		})
 	}
 	r.render = conf.Templates.Renderer(c)
 	r.all.Go(func() {
@@ -336,9 +382,33 @@ func (r *templateRun) notify() {
 	}
 }
 
-// rendered writes new content, and reports whether it is in the file. While the task runs it tries again until ctx ends.
+// rendered takes new content, and reports whether it is in the file or will be.
 func (r *templateRun) rendered(ctx context.Context, f *templateFile, content []byte) bool {
-	if f.written && string(f.file.text) == string(content) {
+	r.rendering.Lock()
+	defer r.rendering.Unlock()
+	if r.kept && time.Now().Before(r.settled) {
+		r.pending[f] = content
+		return true
+	}
+	delete(r.pending, f)
+	return r.apply(ctx, f, content)
+}
+
+// settle takes what was rendered before the time settled.
+func (r *templateRun) settle(ctx context.Context) {
+	r.rendering.Lock()
+	defer r.rendering.Unlock()
+	for f, content := range r.pending {
+		delete(r.pending, f)
+		r.apply(ctx, f, content)
+	}
+}
+
+// apply writes new content, and reports whether it is in the file. While the task runs it tries again until ctx ends.
+func (r *templateRun) apply(ctx context.Context, f *templateFile, content []byte) bool {
+	first := !f.seen
+	f.seen = true
+	if f.written && (f.Once || bytes.Equal(f.file.text, content)) {
 		return true
 	}
 	running := r.resumed || r.isComplete()
@@ -359,7 +429,7 @@ func (r *templateRun) rendered(ctx context.Context, f *templateFile, content []b
 		}
 	}
 	// A new token is no change of the data.
-	if running && !(r.resumed && !r.isComplete() && strings.Contains(f.text, "NOMAD_TOKEN")) {
+	if running && !(first && (r.resumed || r.kept) && strings.Contains(f.text, "NOMAD_TOKEN")) {
 		r.mu.Lock()
 		r.changed[f] = true
 		r.mu.Unlock()
@@ -384,6 +454,34 @@ func (r *templateRun) write(f *templateFile, content []byte) error {
 	defer r.mu.Unlock()
 	f.file, f.written = file, true
 	return nil
+}
+
+// contentKey is the same for a template with the same text and place.
+func (f *templateFile) contentKey() string { return f.dir + "\x00" + f.rel + "\x00" + f.text }
+
+// contents are the contents of the templates with functions. The renderer has ended.
+func (r *templateRun) contents() map[string][]byte {
+	out := map[string][]byte{}
+	for _, f := range r.list {
+		if f.program {
+			out[f.contentKey()] = f.file.text
+		}
+	}
+	return out
+}
+
+// keep lets the attempt start with the contents of the attempt before, if they are those of the same templates.
+func (r *templateRun) keep(contents map[string][]byte) {
+	for _, f := range r.list {
+		if _, known := contents[f.contentKey()]; f.program && !known {
+			return
+		}
+	}
+	for _, f := range r.list {
+		if f.program {
+			f.file.text, r.kept, r.settled = contents[f.contentKey()], true, time.Now().Add(settleAfter)
+		}
+	}
 }
 
 // stop ends the renderer.

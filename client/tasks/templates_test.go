@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -282,4 +283,36 @@ func TestScriptNeedsADriverThatRunsCommands(t *testing.T) {
 	}}})
 	b.run(t.Context())
 	b.says(t, "driver fake runs no commands in tasks")
+}
+
+// A restart does not wait for data that is gone: the service of the task itself may be. With render_templates it does.
+func TestRestartedTaskKeepsItsFiles(t *testing.T) {
+	t.Parallel()
+	for _, anew := range []bool{false, true} {
+		t.Run(fmt.Sprint("render_templates ", anew), func(t *testing.T) {
+			t.Parallel()
+			b := rendering(t, "service", &api.Task{Templates: []*api.Template{
+				{EmbeddedTmpl: `{{ file "local/in" }}`, DestPath: "local/out"}, {EmbeddedTmpl: `X={{ file "local/in" }}`, DestPath: "local/env", Envvars: true},
+			}})
+			b.conf.Alloc.Group().RestartPolicy.RenderTemplates = anew
+			b.put(t, "in", "1")
+			b.run(t.Context())
+			b.until(t, "running", running("t"))
+			local := b.conf.Dirs.Task("t").Local()
+			if err := errors.Join(os.Remove(filepath.Join(local, "in")), os.Remove(filepath.Join(local, "out")), b.Restart(t.Context(), "t", false)); err != nil {
+				t.Fatal(err)
+			}
+			if anew {
+				b.says(t, "Missing: file(local/in)")
+				b.put(t, "in", "1")
+			}
+			b.until(t, "restart", func(s map[string]*api.TaskState) bool { return s["t"].Restarts == 1 && running("t")(s) })
+			b.driver.mu.Lock()
+			env := b.driver.started[1].Env["X"]
+			b.driver.mu.Unlock()
+			if b.get(t, "out") != "1" || env != "1" {
+				t.Errorf("file %q, variable %q", b.get(t, "out"), env)
+			}
+		})
+	}
 }
