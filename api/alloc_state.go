@@ -82,13 +82,18 @@ func (a *Allocation) Port(task, label string) *PortMapping {
 			return &p
 		}
 	}
-	if own := res.Tasks[task]; own != nil {
-		for _, network := range own.Networks {
-			for _, p := range slices.Concat(network.ReservedPorts, network.DynamicPorts) {
-				if p.Label == label {
-					return &PortMapping{Label: label, HostIP: network.IP, Value: p.Value}
-				}
-			}
+	return res.Tasks[task].port(label)
+}
+
+// port returns the port of a task with that label; nil when there is none.
+func (r *AllocatedTaskResources) port(label string) *PortMapping {
+	if r == nil {
+		return nil
+	}
+	for _, n := range r.Networks {
+		all := slices.Concat(n.ReservedPorts, n.DynamicPorts)
+		if i := slices.IndexFunc(all, func(p Port) bool { return p.Label == label }); i >= 0 {
+			return &PortMapping{Label: label, HostIP: n.IP, Value: all[i].Value}
 		}
 	}
 	return nil

@@ -6,6 +6,9 @@
 #   nomad job stop example
 job "example" {
   group "app" {
+    # The service is removed this long before its tasks end, so that others have noticed by then.
+    shutdown_delay = "2s"
+
     network {
       port "http" {}
     }
