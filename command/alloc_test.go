@@ -60,6 +60,13 @@ func TestAllocPause(t *testing.T) {
 			t.Errorf("sent %s, want %s", sent, state)
 		}
 	}
+	paused := newAgent(t, map[string]any{
+		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}},
+		"GET /v1/allocation/a1111111": &api.Allocation{
+			ID: "a1111111", Namespace: "default", TaskStates: map[string]*api.TaskState{"t": {State: "pending", Paused: api.PausedBySchedule}},
+		},
+	})
+	run(t, paused, "", "alloc", "status", "a1").want(t, 0, `Task "t" is "pending" (sched_pause)`)
 	refused := newAgent(t, map[string]any{
 		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": &api.Allocation{ID: "a1111111", Namespace: "default"},
 		"PUT /v1/client/allocation/a1111111/pause": &refusal{400, "Not a valid task schedule state"},

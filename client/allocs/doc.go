@@ -14,6 +14,9 @@
 // When the context of [Alloc.Run] ends, tasks and mounts stay as they are. A new agent process makes the
 // allocation again from its record and runs the steps again, which adopt what they find.
 //
+// An allocation with a sticky disk gets the data of its predecessor before its tasks start (data.go): its directories are
+// moved when the predecessor is down. A predecessor whose data is wanted is not collected.
+//
 // While a deployment or a drain waits for the health of the allocation, the health is derived from the states of its
 // tasks and the checks of its services (health.go), decided once, stored and reported.
 //

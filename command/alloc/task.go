@@ -43,7 +43,11 @@ func showTask(ctx context.Context, s *session.Session, a *api.Allocation, name s
 			note += ")"
 		}
 	}
-	s.Printf("\nTask %q%s is %q\n", name, note, word)
+	paused := ""
+	if state != nil && state.Paused != "" {
+		paused = " (" + state.Paused + ")"
+	}
+	s.Printf("\nTask %q%s is %q%s\n", name, note, word, paused)
 	showResources(s, a, name, used)
 	showVolumes(ctx, s, a, name)
 	if state != nil {
