@@ -135,6 +135,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestDevices(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir(), nil)
+	device := filepath.Join(t.TempDir(), "device")
+	if err := unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil {
+		t.Fatal(err)
+	}
+	task := suite.NewTask(t, sh(`for d in /dev/other "$DEVICE"; do head -c 1 "$d" | wc -c; done`))
+	task.Env["DEVICE"] = device
+	task.Devices = []driver.Device{{HostPath: device}, {HostPath: device, TaskPath: "/dev/other"}}
+	if got := run(t, d, task); got != "1\n1\n" {
+		t.Errorf("the task printed %q", got)
+	}
+}
+
 func TestConfigOfTasks(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]any{

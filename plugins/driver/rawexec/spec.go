@@ -160,8 +160,8 @@ func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 		}
 	}
 	for _, v := range t.Devices {
-		if v.TaskPath == "" || v.TaskPath == v.HostPath {
-			continue
+		if d.variant == nil && (v.TaskPath == "" || v.TaskPath == v.HostPath) {
+			continue // an isolated task sees no device of the host
 		}
 		if err := add(v.HostPath, "", v.TaskPath, false); err != nil {
 			return err
