@@ -243,6 +243,25 @@ func TestHeadersAndChown(t *testing.T) {
 	}
 }
 
+// The directories of the agent may be closed for other users.
+func TestDownloadsBelowClosedDirectories(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(n.Task)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	archive := tgz(t, &tar.Header{Name: "x", Mode: 0o644, Size: 1})
+	s := serve(t, map[string][]byte{"f": []byte("f"), "a.tgz": archive})
+	if err := n.fetch(t, artifacts.Artifact{Source: s.URL + "/f"}, artifacts.Artifact{Source: s.URL + "/a.tgz", Options: map[string]string{"checksum": sum(archive)}}); err != nil {
+		t.Fatal(err)
+	}
+	n.wants(t, "local/f", "f")
+	n.wants(t, "local/x", "x")
+	if err := n.fetch(t, artifacts.Artifact{Source: "git::" + s.URL + "/repo"}); os.Geteuid() == 0 && (err == nil || !strings.Contains(err.Error(), "chmod o+x")) {
+		t.Errorf("git: %v", err)
+	}
+}
+
 // Headers may be credentials.
 func TestHeadersStayWithTheHost(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	getter "github.com/hashicorp/go-getter"
+	"golang.org/x/sys/unix"
 )
 
 // transports are the ways to reach a repository, by the program that makes the connection.
@@ -78,11 +79,23 @@ func plain(err error) error {
 	return err
 }
 
+// reach returns the path of the temporary directory, or an error if the user cannot enter its parents.
+func reach() (string, error) {
+	dir, err := filepath.Abs(tmpDir)
+	if err == nil {
+		err = unix.Access(dir, unix.X_OK)
+	}
+	if err != nil {
+		return "", fmt.Errorf("user %d cannot reach %s: let others enter its parent directories (chmod o+x): %w", os.Getuid(), dir, err)
+	}
+	return dir, nil
+}
+
 // environment sets the variables that the programs of the download need.
 func environment(req request) error {
-	dir, err := filepath.Abs(tmpDir)
+	dir, err := reach()
 	if err != nil {
-		return err
+		dir = tmpDir // enough for all but other programs
 	}
 	ssh := "ssh -o BatchMode=yes"
 	vars := map[string]string{
@@ -112,6 +125,11 @@ type checked struct {
 func (c *checked) check(u *url.URL) error {
 	if !strings.Contains(" "+c.allowed+" ", " "+u.Scheme+" ") || u.Scheme == "" {
 		return fmt.Errorf("a source of scheme %q is refused: use one of %s", u.Scheme, c.allowed)
+	}
+	if strings.Contains(c.allowed, "ssh") { // another program
+		if _, err := reach(); err != nil {
+			return err
+		}
 	}
 	return checkHost(c.ctx, u.Hostname())
 }

@@ -32,23 +32,16 @@ func restrict(req request) error {
 			return fmt.Errorf("set resource limit %d: %w", which, err)
 		}
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("read the working directory: %w", err)
-	}
 	if req.User != 0 {
 		if err := changeUser(req.User); err != nil {
 			return err
-		}
-		if err := unix.Access(dir, unix.X_OK); err != nil {
-			return fmt.Errorf("user %d cannot reach %s: give others the right to enter its parent directories (chmod o+x): %w", req.User, dir, err)
 		}
 	}
 	if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
 		return fmt.Errorf("give up new privileges: %w", e)
 	}
 	if req.Confined {
-		return confine(dir, req.Extra)
+		return confine(".", req.Extra)
 	}
 	return nil
 }
