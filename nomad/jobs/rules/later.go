@@ -85,6 +85,10 @@ func (l *later) task(where string, t *api.Task) {
 	for _, s := range t.Secrets {
 		l.asks(s.Provider == "vault", where, fmt.Sprintf("secret %q: provider vault", brief(s.Name)))
 	}
+	for i, m := range t.Templates {
+		name, product := functionsElsewhere(m)
+		l.asks(name != "", where, fmt.Sprintf("template %d: function %s, which needs %s", i+1, name, product))
+	}
 	for _, m := range t.VolumeMounts {
 		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
 	}
