@@ -17,8 +17,8 @@ const (
 	// keeps it.
 	KindRelease Kind = 'E'
 	// KindCommand asks to run a command inside the task, on this connection only: it comes with [CommandFiles] descriptors.
-	// The replies are the same kind when the order is taken, a Running of the command, or a Failed, and an Exited. KindKill, and the end of the connection, kill
-	// the command and all that it has started.
+	// The replies are the same kind when the order is taken, a Running of the command, or a Failed, and an Exited. KindKill,
+	// and the end of the connection, kill the command and all that it has started.
 	KindCommand Kind = 'C'
 	// KindInit carries a Spec to the first process of a task's own process namespace, KindEnter to the process that
 	// becomes an isolated task, KindJoin to one that becomes a command inside of it. The reply is a Failed, or that the
