@@ -33,6 +33,9 @@ func (s artifactFiles) up(ctx context.Context, a *attempt) error {
 		Scratch: filepath.Join(s.g.conf.Dirs.Dir(), scratchPrefix+s.task.name), Task: of.Dir(), Shared: s.g.conf.Dirs.Shared(),
 		Isolated: a.driver.Capabilities().Isolation != driver.IsolationNone, Namespace: a.alloc.Namespace, User: a.env.Replace(a.spec.User),
 	}
+	if to.User == "" && a.driver.Capabilities().Isolation == driver.IsolationChroot {
+		to.User = "nobody" // the default of such drivers
+	}
 	var list []artifacts.Artifact
 	for _, x := range a.spec.Artifacts {
 		list = append(list, artifacts.Artifact{
