@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +88,111 @@ func TestServicesFollowTheirJob(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestTemplateFollowsAMovedService: a task finds the service of another job in a template, also after that job has moved to
+// another node.
+func TestTemplateFollowsAMovedService(t *testing.T) {
+	server, nodes := nodesLab(t)
+	left, right := nodes[0].NodeID(server), nodes[1].NodeID(server)
+	back, front := kit.ShellJob("back", quiet), kit.ShellJob("front", quiet)
+	back.TaskGroups[0].Services = []*api.Service{{Name: "back", Provider: "nomad", PortLabel: "8080"}}
+	noop, text, out := "noop", `{{ range nomadService "back" }}{{ .Address }}:{{ .Port }}{{ end }}`, "local/out"
+	front.TaskGroups[0].Tasks[0].Templates = []*api.Template{{EmbeddedTmpl: &text, DestPath: &out, ChangeMode: &noop}}
+	front.Constraints = []*api.Constraint{api.NewConstraint("${node.unique.id}", "=", right)}
+	if text, code := server.Run("node", "eligibility", "-disable", right); code != 0 {
+		t.Fatal(text)
+	}
+	server.Register(back)
+	server.Running("back", 1)
+	if text, code := server.Run("node", "eligibility", "-enable", right); code != 0 {
+		t.Fatal(text)
+	}
+	server.Register(front)
+	stub := server.Running("front", 1)
+	renders := func(node string) {
+		t.Helper()
+		info, _, err := server.API.Nodes().Info(node, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := info.Attributes["unique.network.ip-address"] + ":8080"
+		took := server.Until(30*time.Second, "the template to show "+want, func() error {
+			got, code := server.Run("alloc", "fs", stub.ID, "main/local/out")
+			if code != 0 || got != want {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+		t.Logf("rendered after %v", took)
+	}
+	renders(left)
+	if text, code := server.Run("node", "drain", "-enable", "-yes", "-deadline", "20s", left); code != 0 {
+		t.Fatal(text)
+	}
+	renders(right)
+	if now := server.Running("front", 1); now.ID != stub.ID || now.TaskStates[front.TaskGroups[0].Tasks[0].Name].Restarts != 0 {
+		t.Errorf("the task that reads the template was restarted or replaced: %+v", now)
+	}
+}
+
+// TestJobAsPeopleWriteIt runs a job with an artifact, templates, a variable, a service and a CSI volume.
+func TestJobAsPeopleWriteIt(t *testing.T) {
+	a := kit.Start(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "echo $GREETING $(cat local/peer) > data/result && cp data/result local/result; exec sleep 3600\n")
+	}))
+	defer web.Close()
+	a.Plugin("hp")
+	a.CreateVolume("hp", "data")
+	j := kit.WithVolume(kit.ShellJob("app", "exec sh local/app.sh"), "data")
+	group := j.TaskGroups[0]
+	task, noop, yes := group.Tasks[0], "noop", true
+	source, file, mode := web.URL+"/app.sh", "local/app.sh", "file"
+	task.Artifacts = []*api.TaskArtifact{{GetterSource: &source, RelativeDest: &file, GetterMode: &mode}}
+	peer, peerFile := `{{ range nomadService "db" }}{{ .Port }}{{ end }}`, "local/peer"
+	greeting, envFile := "GREETING={{ with nomadVar \"nomad/jobs/app\" }}{{ .greeting }}{{ end }}\n", "secrets/app.env"
+	task.Templates = []*api.Template{
+		{EmbeddedTmpl: &peer, DestPath: &peerFile, ChangeMode: &noop},
+		{EmbeddedTmpl: &greeting, DestPath: &envFile, ChangeMode: &noop, Envvars: &yes},
+	}
+	group.Services = []*api.Service{{Name: "app", Provider: "nomad", PortLabel: "80"}}
+	a.Register(j)
+	a.Until(30*time.Second, "the task to wait for its variable", func() error {
+		all, _, err := a.API.Jobs().Allocations("app", true, nil)
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, s := range all {
+			if state := s.TaskStates[task.Name]; state != nil {
+				for _, e := range state.Events {
+					seen = append(seen, s.ClientStatus+": "+e.DisplayMessage)
+				}
+			}
+		}
+		if !strings.Contains(strings.Join(seen, "\n"), "nomad/jobs/app") {
+			return fmt.Errorf("no event names it: %q", seen)
+		}
+		return nil
+	})
+	db := kit.ShellJob("db", quiet)
+	db.TaskGroups[0].Services = []*api.Service{{Name: "db", Provider: "nomad", PortLabel: "5432"}}
+	a.Register(db)
+	a.Running("db", 1)
+	if _, _, err := a.API.Variables().Create(&api.Variable{Path: "nomad/jobs/app", Items: map[string]string{"greeting": "hello"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	stub := a.Running("app", 1)
+	a.Until(20*time.Second, "the volume to have the result", func() error {
+		if got, code := a.Run("alloc", "fs", stub.ID, task.Name+"/local/result"); code != 0 || got != "hello 5432\n" {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	if all, _, err := a.API.Services().Get("app", nil); err != nil || len(all) != 1 {
+		t.Errorf("instances of the service: %v, %v", all, err)
+	}
+	a.Stop("app", true)
+	a.Free("data")
 }
