@@ -3,7 +3,9 @@ package dirs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -21,6 +23,8 @@ const (
 	// wipeMax bounds the removal of secrets before their file system is detached, stackedMax the mounts on one directory.
 	wipeMax    = 10 * time.Second
 	stackedMax = 8
+	// triesMax is how often a secrets directory that a task renames is mounted.
+	triesMax = 8
 )
 
 // InMemory returns the same tree, whose allocations keep the secrets of tasks in memory; see [Alloc.MountSecrets].
@@ -47,28 +51,49 @@ func (a Alloc) mountSecrets(task string, mb int) error {
 		return err
 	}
 	defer unix.Close(at)
+	for range triesMax {
+		if done, err := mountOnce(at, mb); done || err != nil {
+			return err
+		}
+	}
+	return fault.New(fault.Conflict, "%s was renamed %d times while it was mounted", a.Task(task).Secrets(), triesMax)
+}
+
+// mountOnce mounts a tmpfs at the secrets directory of an open task directory. It reports false when a task has renamed that
+// directory meanwhile: the mount would be at another name then.
+func mountOnce(at, mb int) (done bool, err error) {
 	dir, mounted, err := lookSecrets(at)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unix.Close(dir)
 	if mounted {
-		return nil
+		return true, nil
 	}
 	fs, err := newTmpfs(mb)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unix.Close(fs)
 	marker, err := unix.Openat(fs, markerName, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o444)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_ = unix.Close(marker)
-	return unix.MoveMount(fs, "", dir, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err := unix.MoveMount(fs, "", dir, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return false, err
+	}
+	there, mounted, err := lookSecrets(at)
+	if err == nil {
+		_ = unix.Close(there)
+		if mounted {
+			return true, nil
+		}
+	}
+	return false, unix.Unmount(descriptor(fs), unix.MNT_DETACH)
 }
 
 // newTmpfs makes a tmpfs that is mounted nowhere. Kernels before 6.4 may write its pages to swap.
@@ -109,12 +134,14 @@ func (a Alloc) openTask(task string) (int, error) {
 }
 
 // lookSecrets opens the secrets directory in that of a task, or the root of what is mounted there.
-func lookSecrets(at int) (fd int, mounted bool, err error) {
-	fd, err = unix.Openat2(at, secretsName, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
+func lookSecrets(at int) (fd int, mounted bool, err error) { return look(at, secretsName) }
+
+func look(at int, name string) (fd int, mounted bool, err error) {
+	fd, err = unix.Openat2(at, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
 	if !errors.Is(err, unix.EXDEV) {
 		return fd, false, err
 	}
-	fd, err = openDir(at, secretsName)
+	fd, err = openDir(at, name)
 	return fd, true, err
 }
 
@@ -152,25 +179,61 @@ func (a Alloc) UnmountSecrets() error {
 }
 
 func (a Alloc) unmountSecrets(task string) error {
-	at, err := a.openTask(task)
+	own, err := openDir(unix.AT_FDCWD, a.dir)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(at)
+	defer unix.Close(own)
+	at, err := unix.Openat(own, task, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(at), task)
+	defer f.Close()
+	for {
+		names, err := f.ReadDir(namesMax)
+		for _, e := range names {
+			if e.IsDir() {
+				if err := a.unmountAt(at, task, e.Name()); err != nil {
+					return err
+				}
+			}
+		}
+		if len(names) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+	}
+}
+
+// unmountAt detaches what [Alloc.MountSecrets] has mounted at a directory of a task. That may have another name than the task's
+// secrets: since Linux 6.8 a task can exchange the names of two directories while one of them becomes a mount point.
+func (a Alloc) unmountAt(at int, task, name string) error {
+	path := filepath.Join(a.dir, task, name)
 	for range stackedMax {
-		dir, mounted, err := lookSecrets(at)
+		dir, mounted, err := look(at, name)
 		if err != nil {
 			return nil // whatever the task has put there is no mount
 		}
+		mounted = mounted && (name == secretsName || isSecrets(dir))
 		if mounted {
-			err = detach(dir, a.Task(task).Secrets())
+			err = detach(dir, path)
 		}
 		_ = unix.Close(dir)
 		if !mounted || err != nil {
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "%s has more than %d mounts", a.Task(task).Secrets(), stackedMax)
+	return fault.New(fault.Conflict, "%s has more than %d mounts", path, stackedMax)
+}
+
+// isSecrets reports whether the root of a mount is that of a file system for secrets.
+func isSecrets(root int) bool {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	return unix.Fstatfs(root, &fs) == nil && fs.Type == unix.TMPFS_MAGIC && unix.Fstatat(root, markerName, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // detach empties a tmpfs and detaches it from its path. Mount namespaces of other tasks may have a copy of the mount.
