@@ -28,8 +28,8 @@ SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
 RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
 SOAKED := api nomad client plugins command internal jobspec
-SOAK_SEEDS := 5000
-SOAK_CLUSTER_SEEDS := 250
+SOAK_SEEDS := 3000
+SOAK_CLUSTER_SEEDS := 150
 
 .PHONY: build check test unit tools e2e sdk soak flake sim bench fuzz mutate cover demo generate supervise clean
 
