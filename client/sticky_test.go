@@ -57,7 +57,7 @@ func TestStickyDataFollowsTheAllocations(t *testing.T) {
 	b.has(t, "shared", "a2", "alloc", "data", "s")
 	b.has(t, "own", "a2", "t", "local", "o")
 
-	// The next one ends before it gets the data, and the agent is restarted: the data goes on to the last.
+	// The next one ends before it gets the data, and the agent is restarted: the last one gets the data.
 	second := sticky("a2", "a1", 2)
 	b.stop()
 	b.conf.GC.MaxAllocs = 50

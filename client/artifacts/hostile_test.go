@@ -90,7 +90,7 @@ func TestAllProcessesOfADownloadEnd(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	started := filepath.Join(t.TempDir(), "started")
-	duration := fmt.Sprintf("1%07d", os.Getpid()) // tells the process from others
+	duration := fmt.Sprintf("1%07d", os.Getpid()) // identifies the process
 	leave := ""
 	if os.Geteuid() == 0 { // it leaves the process group
 		leave = "setsid "

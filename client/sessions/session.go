@@ -224,7 +224,7 @@ func (s *session) resize(r *api.ExecRequest) {
 	case <-s.sizes:
 	default:
 	}
-	s.sizes <- driver.TerminalSize{Width: r.Width, Height: r.Height} // it has room, and only this goroutine sends: the lock is held
+	s.sizes <- driver.TerminalSize{Width: r.Width, Height: r.Height} // it has a free slot, and only this goroutine sends: the lock is held
 }
 
 // command is the session as the driver sees it.

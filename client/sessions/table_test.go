@@ -137,14 +137,14 @@ func lossy(t *testing.T, dice *rand.Rand) {
 		}
 		old = append(old, r)
 		if dice.IntN(3) == 0 {
-			_, _ = try(t.Context(), table, old[dice.IntN(len(old))]) // an old call, whose answer nobody reads
+			_, _ = try(t.Context(), table, old[dice.IntN(len(old))]) // an old call, whose response is discarded
 		}
 		out, err := try(t.Context(), table, r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if dice.IntN(3) == 0 {
-			continue // the answer is lost
+			continue // the response is lost
 		}
 		if input {
 			sent = max(sent, min(out.Accepted, int64(len(want))))

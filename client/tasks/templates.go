@@ -74,7 +74,7 @@ func (s renderedTemplates) down(a *attempt, _ bool) {
 	}
 }
 
-// keptTemplates are the contents that the attempt before has left, for a task that does not render them anew after a restart.
+// keptTemplates returns the contents of the previous attempt, for a task that does not render them again after a restart.
 func (t *task) keptTemplates(spec *api.Task) map[string][]byte {
 	policy := spec.RestartPolicy
 	if tg := t.g.present().Group(); policy == nil && tg != nil {
@@ -142,8 +142,8 @@ type templateRun struct {
 	token string
 	files templates.Files
 	list  []*templateFile
-	// resumed is set when an earlier agent process has started the attempt, kept when the attempt starts with what the attempt before
-	// has left. Then what is rendered counts from settled on: services of the task itself are gone for a moment while it restarts.
+	// resumed is set when an earlier agent process has started the attempt, kept when the attempt starts with the files of the
+	// previous one. New content is used from settled on: the services of the task itself are deregistered while it restarts.
 	resumed, kept bool
 	settled       time.Time
 

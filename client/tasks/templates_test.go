@@ -285,7 +285,7 @@ func TestScriptNeedsADriverThatRunsCommands(t *testing.T) {
 	b.says(t, "driver fake runs no commands in tasks")
 }
 
-// A restart does not wait for data that is gone: the service of the task itself may be. With render_templates it does.
+// A restart does not wait for data that was removed, such as the service of the task itself. With render_templates it does.
 func TestRestartedTaskKeepsItsFiles(t *testing.T) {
 	t.Parallel()
 	for _, anew := range []bool{false, true} {

@@ -63,7 +63,7 @@ func parseValue(v string) (string, error) {
 
 func onlyComment(rest string) error {
 	if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
-		return fault.New(fault.Invalid, "goes on after its closing quote")
+		return fault.New(fault.Invalid, "continues after its closing quote")
 	}
 	return nil
 }

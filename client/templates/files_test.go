@@ -65,7 +65,7 @@ func TestParseEnv(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"A=1\nword": "line 2 is not of the form NAME=value", "1A=x": "line 1", "A=\"x": "no closing quote", "A='x": "no closing quote", "A='x'y": "goes on after",
+		"A=1\nword": "line 2 is not of the form NAME=value", "1A=x": "line 1", "A=\"x": "no closing quote", "A='x": "no closing quote", "A='x'y": "continues after",
 	} {
 		if _, err := templates.ParseEnv(text); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

@@ -58,7 +58,7 @@ type Config struct {
 	Rendered func(index int, content []byte)
 	// Missing receives what the templates wait for, before all are rendered.
 	Missing func(names []string)
-	// Warn receives errors that are repeated until they are gone.
+	// Warn receives errors of calls that are repeated until they succeed.
 	Warn func(text string)
 	// Read reads a file for the function file.
 	Read func(path string) File

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/urfave/cli/v3"
@@ -51,10 +52,7 @@ func Restart(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
-			name := s.String("task")
-			if name == "" {
-				name = s.Arg(1)
-			}
+			name := taskOf(s)
 			if name != "" && s.Bool("all-tasks") {
 				return fault.New(fault.Invalid, "-all-tasks cannot be combined with a task argument")
 			}
@@ -80,10 +78,7 @@ func Signal(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
-			name := s.String("task")
-			if name == "" {
-				name = s.Arg(1)
-			}
+			name := taskOf(s)
 			if err := s.SignalAlloc(ctx, a.ID, name, s.String("s")); err != nil {
 				return session.Failed("signalling allocation", err)
 			}
@@ -107,10 +102,7 @@ func Pause(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
-			name := s.String("task")
-			if name == "" {
-				name = s.Arg(1)
-			}
+			name := taskOf(s)
 			if s.Bool("status") {
 				state, err := s.AllocPauseState(ctx, a.ID, name)
 				if err != nil {
@@ -126,3 +118,6 @@ func Pause(name string) *cli.Command {
 		},
 	}.Command()
 }
+
+// taskOf is the task that a command names by its flag or its second argument; empty for all tasks.
+func taskOf(s *session.Session) string { return cmp.Or(s.String("task"), s.Arg(1)) }

@@ -1,5 +1,5 @@
 // Nomad-artifact downloads one artifact for the agent. The agent starts it in an empty directory, writes a request as JSON to
-// its standard input and reads a reply as JSON from its standard output. The program gives up its privileges before it opens
+// its standard input and reads a reply as JSON from its standard output. The program drops its privileges before it opens
 // a connection. It ends when its standard input ends.
 package main
 
@@ -71,7 +71,7 @@ func main() {
 	}
 }
 
-// endWithAgent ends the program and those that it has started when the agent has ended or has given up the download.
+// endWithAgent ends the program and those that it has started when the agent has ended or has cancelled the download.
 func endWithAgent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	if unix.Getpgrp() == unix.Getpid() {

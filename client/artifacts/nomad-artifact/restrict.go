@@ -19,7 +19,7 @@ const (
 	memoryTarget = 1 << 30
 )
 
-// restrict gives up what a download does not need. It works for all threads: the program must be built without cgo.
+// restrict drops the rights that a download does not need. It works for all threads: the program must be built without cgo.
 func restrict(req request) error {
 	unix.Umask(0o022)
 	debug.SetMemoryLimit(memoryTarget)
@@ -38,7 +38,7 @@ func restrict(req request) error {
 		}
 	}
 	if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
-		return fmt.Errorf("give up new privileges: %w", e)
+		return fmt.Errorf("set no_new_privs: %w", e)
 	}
 	if req.Confined {
 		return confine(".", req.Extra)

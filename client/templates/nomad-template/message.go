@@ -84,7 +84,7 @@ func (o *output) send(r *report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, err := o.to.Write(append(b, '\n')); err != nil {
-		os.Exit(1) // the agent is gone
+		os.Exit(1) // the agent has ended
 	}
 }
 

@@ -41,7 +41,7 @@ type renderer struct {
 	files     map[string]file
 	watched   map[string]dep.Dependency
 	updates   chan update
-	told      string // what was missing in the last report
+	reported  string // what was missing in the last report
 	warned    map[string]bool
 }
 
@@ -86,7 +86,7 @@ func newRenderer(s *spec, out *output) (*renderer, error) {
 	return r, nil
 }
 
-// pauseAfter repeats a call that fails for ever, with growing pauses.
+// pauseAfter repeats a failed call indefinitely, with growing pauses.
 func pauseAfter(tries int) (bool, time.Duration) {
 	return true, min(retryMin<<min(tries, 10), retryMax)
 }
@@ -307,8 +307,8 @@ func (r *renderer) follow() {
 		names = append(names[:missingShown], fmt.Sprintf("and %d more", over))
 	}
 	paths := slices.Sorted(maps.Keys(files))
-	if told := fmt.Sprint(names, paths); told != r.told {
-		r.told = told
+	if now := fmt.Sprint(names, paths); now != r.reported {
+		r.reported = now
 		r.out.send(&report{Missing: names, Watch: paths})
 	}
 }

@@ -17,8 +17,8 @@ func setGroups() error {
 	return syscall.Setuid(nobody)
 }
 
-// limitMemory lets the kernel refuse memory beyond the bound. It is a second bound: memory is looked at while templates are
-// executed, see [watchdog].
+// limitMemory lets the kernel refuse memory beyond the bound. It is a second bound: the program checks its memory while it executes
+// templates, see [renderer.watchExecution].
 func limitMemory(most uint64) {
 	debug.SetMemoryLimit(int64(most / 2))
 	_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: 4 * most, Max: 4 * most})

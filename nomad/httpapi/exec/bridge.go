@@ -29,7 +29,7 @@ const (
 	// pingEvery is how often an idle client is asked for a sign of life, pingTimeout how long a ping may take.
 	pingEvery   = 15 * time.Second
 	pingTimeout = 5 * time.Second
-	// writeTimeout limits a message to the client: one that reads nothing for so long is gone.
+	// writeTimeout limits a message to the client: one that reads nothing for so long is treated as disconnected.
 	writeTimeout = 5 * time.Minute
 	// sizeWait is how long a command with a terminal waits for the first message.
 	sizeWait = 500 * time.Millisecond
@@ -213,7 +213,7 @@ func (s *session) send(ctx context.Context, conn *websocket.Conn) error {
 	}
 }
 
-// ping makes the kernel notice a client that is gone, also while its input waits and nothing is read from it. What it
+// ping makes the kernel notice a client that has disconnected, also while its input waits and nothing is read from it. What it
 // finds, the next read or write returns.
 func (s *session) ping(ctx context.Context, conn *websocket.Conn) {
 	for retry.Sleep(ctx, pingEvery) {

@@ -103,7 +103,7 @@ func serve(c *endpoint.Call, r *api.ExecOpenRequest, job string) error {
 	return endpoint.ErrStreamed
 }
 
-// run finds the allocation and runs the command. What reads from the client goes on in work until the connection is closed.
+// run finds the allocation and runs the command. The goroutine in work reads from the client until the connection is closed.
 func run(c *endpoint.Call, conn *websocket.Conn, r *api.ExecOpenRequest, job string, work *sync.WaitGroup) error {
 	a, err := locate(c, r.AllocID, job)
 	if err != nil {

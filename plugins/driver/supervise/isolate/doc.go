@@ -4,7 +4,7 @@
 // run that program:
 //
 //	supervising process ──► first process of the namespaces: ignores signals, ends with the supervising process
-//	                  └──► a process that makes the root directory, gives up its rights and becomes the task
+//	                  └──► a process that makes the root directory, drops its rights and becomes the task
 //
 // Both are children of the supervising process. So that process learns how the task exits, and when it kills the first
 // process, the kernel kills all that the task has started. Without a process namespace of its own (Isolation.PID) there is

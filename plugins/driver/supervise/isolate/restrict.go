@@ -22,7 +22,7 @@ const (
 	modeFilter      = 2
 )
 
-// restrict gives up all rights of this thread that the task does not have, for good.
+// restrict permanently drops all rights of this thread that the task does not have.
 func restrict(spec *frame.Spec) *frame.Failed {
 	bounding, ambient := uint64(spec.Isolation.Bounding), uint64(spec.Isolation.Ambient)
 	about := func(what string, err error) *frame.Failed { return failed(false, what+": "+err.Error()) }

@@ -55,7 +55,7 @@ func answer(kind frame.Kind, body []byte) {
 	_, _ = syscall.SendmsgN(replyFD, frame.Wrap(kind, body), nil, nil, syscall.MSG_NOSIGNAL)
 }
 
-// become gives up the rights that the task does not have and executes the program of the spec, as the task sees the files.
+// become drops the rights that the task does not have and executes the program of the spec, as the task sees the files.
 func become(spec *frame.Spec) *frame.Failed {
 	if f := restrict(spec); f != nil {
 		return f
