@@ -142,6 +142,7 @@ func (a *agent) build() (err error) {
 	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
 	conf := a.clientConfig()
 	conf.RawExec, conf.Exec, conf.Docker, conf.Mock = drivers.rawExec, &drivers.exec, &drivers.docker, drivers.mock
+	conf.Drivers = a.programs(drivers)
 	conf.ServeTask = a.serveTask
 	if a.node, err = client.New(conf); err != nil {
 		return err

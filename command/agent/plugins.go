@@ -2,11 +2,14 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
+	"github.com/open-nomad/open-nomad/plugins/driver/java"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
+	"github.com/open-nomad/open-nomad/plugins/driver/qemu"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
@@ -14,6 +17,8 @@ import (
 type drivers struct {
 	rawExec rawexec.Config
 	exec    exec.Config
+	java    exec.Config
+	qemu    qemu.Config
 	docker  docker.Config
 	mock    bool
 }
@@ -27,12 +32,22 @@ func (a *agent) plugins() (to drivers, err error) {
 	if to.exec, err = exec.ParseConfig(nil); err != nil {
 		return to, err
 	}
+	if to.java, err = java.ParseConfig(nil); err != nil {
+		return to, err
+	}
+	if to.qemu, err = qemu.ParseConfig(nil); err != nil {
+		return to, err
+	}
 	for name, p := range a.cfg.Plugins {
 		switch name {
 		case rawexec.Name:
 			to.rawExec, err = rawexec.ParseConfig(p.Config)
 		case exec.Name:
 			to.exec, err = exec.ParseConfig(p.Config)
+		case java.Name:
+			to.java, err = java.ParseConfig(p.Config)
+		case qemu.Name:
+			to.qemu, err = qemu.ParseConfig(p.Config)
 		case docker.Name:
 			to.docker, err = docker.ParseConfig(p.Config)
 		case mock.Name:
@@ -48,9 +63,15 @@ func (a *agent) plugins() (to drivers, err error) {
 			return to, fmt.Errorf("plugin %q: %w", name, err)
 		}
 	}
-	to.exec.ChrootEnv = a.cfg.Client.ChrootEnv
+	to.exec.ChrootEnv, to.java.ChrootEnv, to.qemu.ChrootEnv = a.cfg.Client.ChrootEnv, a.cfg.Client.ChrootEnv, a.cfg.Client.ChrootEnv
 	if err := exec.CheckChrootEnv(to.exec.ChrootEnv); err != nil {
 		return to, fmt.Errorf("client: %w", err)
 	}
 	return to, nil
+}
+
+// programs makes the drivers whose tasks are programs of the node.
+func (a *agent) programs(d drivers) []driver.Driver {
+	d.java.StateDir, d.qemu.StateDir = filepath.Join(a.dirs.state, java.Name), filepath.Join(a.dirs.state, qemu.Name)
+	return []driver.Driver{java.New(d.java, a.log), qemu.New(d.qemu, a.log)}
 }

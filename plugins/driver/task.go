@@ -26,6 +26,8 @@ type Task struct {
 	Env map[string]string
 	// User is the account to run as; empty means the driver's default.
 	User string
+	// Groups are ids of groups that the processes have in addition to those of User.
+	Groups []int64
 
 	// Dir is the task's directory on the host and the working directory of drivers without isolation.
 	Dir string

@@ -27,7 +27,7 @@ type set int64
 var all = set(1)<<len(capabilities) - 1
 
 // setOf reads a list of names, with and without the prefix "cap_" and in any case.
-func setOf(key string, names []string) (set, error) {
+func setOf(driver, key string, names []string) (set, error) {
 	var out set
 	for _, name := range names {
 		short := strings.TrimPrefix(strings.ToLower(name), "cap_")
@@ -36,7 +36,7 @@ func setOf(key string, names []string) (set, error) {
 		case short == "all":
 			out |= all
 		case n < 0:
-			return 0, invalid("%q has %q, which is no capability of Linux", key, name)
+			return 0, invalid(driver, "%q has %q, which is no capability of Linux", key, name)
 		default:
 			out |= 1 << n
 		}
@@ -58,16 +58,16 @@ func (s set) names() []string {
 
 // capabilitiesOf returns what a task can have, and which of these it has when it does not run as root.
 func (c *Config) capabilitiesOf(t *taskConfig) (bounding, ambient set, err error) {
-	allowed, err := setOf("allow_caps", c.AllowCaps)
+	allowed, err := setOf(c.name(), "allow_caps", c.AllowCaps)
 	if err != nil {
 		return 0, 0, err
 	}
-	usual, _ := setOf("", defaultCapabilities)
-	added, err := setOf("cap_add", t.CapAdd)
+	usual, _ := setOf(c.name(), "", defaultCapabilities)
+	added, err := setOf(c.name(), "cap_add", t.CapAdd)
 	if err != nil {
 		return 0, 0, err
 	}
-	dropped, err := setOf("cap_drop", t.CapDrop)
+	dropped, err := setOf(c.name(), "cap_drop", t.CapDrop)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -75,7 +75,7 @@ func (c *Config) capabilitiesOf(t *taskConfig) (bounding, ambient set, err error
 		added &= allowed
 	}
 	if refused := added &^ allowed; refused != 0 {
-		return 0, 0, invalid(`"cap_add" asks for %s, which "allow_caps" of the node's agent does not have`, strings.Join(refused.names(), ", "))
+		return 0, 0, invalid(c.name(), `"cap_add" asks for %s, which "allow_caps" of the node's agent does not have`, strings.Join(refused.names(), ", "))
 	}
 	if slices.ContainsFunc(t.CapDrop, isAll) { // then a task has what it asks for
 		return added, added, nil

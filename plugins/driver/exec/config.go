@@ -21,6 +21,8 @@ const (
 
 // Config is the part of the agent's configuration about the driver. Use [ParseConfig].
 type Config struct {
+	// Driver is the name of the driver in messages; empty means [Name].
+	Driver string
 	// StateDir keeps a few small files per task. It must survive a restart of the agent.
 	StateDir string
 	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
@@ -53,30 +55,33 @@ type block struct {
 }
 
 // ParseConfig reads the config of the plugin block of the agent's configuration; nil is that of an agent without one.
-func ParseConfig(config map[string]any) (Config, error) {
+func ParseConfig(config map[string]any) (Config, error) { return ParseConfigOf(Name, config) }
+
+// ParseConfigOf is ParseConfig of a driver that is made by [NewProgram].
+func ParseConfigOf(name string, config map[string]any) (Config, error) {
 	b := block{DefaultPIDMode: private, DefaultIPCMode: private, AllowCaps: defaultCapabilities}
-	if err := driver.DecodeConfig(Name, config, &b); err != nil {
+	if err := driver.DecodeConfig(name, config, &b); err != nil {
 		return Config{}, err
 	}
-	c := Config{DefaultPIDMode: b.DefaultPIDMode, DefaultIPCMode: b.DefaultIPCMode, AllowCaps: b.AllowCaps}
+	c := Config{Driver: name, DefaultPIDMode: b.DefaultPIDMode, DefaultIPCMode: b.DefaultIPCMode, AllowCaps: b.AllowCaps}
 	if b.NoPivotRoot {
-		return Config{}, invalid(`"no_pivot_root": not in this version; remove it, and run the agent on a root directory that is no initial RAM file system`)
+		return Config{}, invalid(name, `"no_pivot_root": not in this version; remove it, and run the agent on a root directory that is no initial RAM file system`)
 	}
-	if err := checkMode("default_pid_mode", c.DefaultPIDMode); err != nil {
+	if err := checkMode(name, "default_pid_mode", c.DefaultPIDMode); err != nil {
 		return Config{}, err
 	}
-	if err := checkMode("default_ipc_mode", c.DefaultIPCMode); err != nil {
+	if err := checkMode(name, "default_ipc_mode", c.DefaultIPCMode); err != nil {
 		return Config{}, err
 	}
-	if _, err := setOf("allow_caps", c.AllowCaps); err != nil {
+	if _, err := setOf(name, "allow_caps", c.AllowCaps); err != nil {
 		return Config{}, err
 	}
 	var err error
 	if c.DeniedUIDs, err = rawexec.ParseIDs(b.DeniedHostUIDs); err != nil {
-		return Config{}, invalid(`"denied_host_uids" %w`, err)
+		return Config{}, invalid(name, `"denied_host_uids" %w`, err)
 	}
 	if c.DeniedGIDs, err = rawexec.ParseIDs(b.DeniedHostGIDs); err != nil {
-		return Config{}, invalid(`"denied_host_gids" %w`, err)
+		return Config{}, invalid(name, `"denied_host_gids" %w`, err)
 	}
 	return c, nil
 }
@@ -113,42 +118,47 @@ type taskConfig struct {
 
 // ValidateConfig checks the config block of a task.
 func ValidateConfig(config map[string]any) error {
-	_, err := decode(config)
+	return ValidateConfigOf(Name, config)
+}
+
+// ValidateConfigOf checks the config of a task of this driver that another driver has made from its own.
+func ValidateConfigOf(name string, config map[string]any) error {
+	_, err := decode(name, config)
 	return err
 }
 
-func decode(config map[string]any) (*taskConfig, error) {
+func decode(name string, config map[string]any) (*taskConfig, error) {
 	c := &taskConfig{}
-	if err := driver.DecodeConfig(Name, config, c); err != nil {
+	if err := driver.DecodeConfig(name, config, c); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.Command == "":
-		return nil, invalid(`"command" is empty`)
+		return nil, invalid(name, `"command" is empty`)
 	case c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) || strings.ContainsRune(c.WorkDir, 0):
-		return nil, invalid(`"work_dir" must be an absolute path, not %q`, c.WorkDir)
+		return nil, invalid(name, `"work_dir" must be an absolute path, not %q`, c.WorkDir)
 	}
 	for key, mode := range map[string]string{"pid_mode": c.PIDMode, "ipc_mode": c.IPCMode} {
 		if mode != "" {
-			if err := checkMode(key, mode); err != nil {
+			if err := checkMode(name, key, mode); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if _, err := setOf("cap_add", c.CapAdd); err != nil {
+	if _, err := setOf(name, "cap_add", c.CapAdd); err != nil {
 		return nil, err
 	}
-	_, err := setOf("cap_drop", c.CapDrop)
+	_, err := setOf(name, "cap_drop", c.CapDrop)
 	return c, err
 }
 
-func checkMode(key, mode string) error {
+func checkMode(name, key, mode string) error {
 	if mode != private && mode != host {
-		return invalid("%q must be %q or %q, not %q", key, private, host, mode)
+		return invalid(name, "%q must be %q or %q, not %q", key, private, host, mode)
 	}
 	return nil
 }
 
-func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "config of driver "+Name+": "+format, args...)
+func invalid(name, format string, args ...any) error {
+	return fault.New(fault.Invalid, "config of driver "+name+": "+format, args...)
 }

@@ -27,16 +27,21 @@ type Driver struct{ *rawexec.Driver }
 
 // New makes the driver; it touches nothing before its first task.
 func New(c Config, log hclog.Logger) *Driver {
-	v := &rawexec.Variant{Name: Name, Validate: ValidateConfig, Plan: c.plan, Try: try}
+	return c.driver(&rawexec.Variant{Name: Name, Validate: ValidateConfig, Plan: c.plan, Try: try}, log)
+}
+
+func (c *Config) driver(v *rawexec.Variant, log hclog.Logger) *Driver {
 	return &Driver{rawexec.NewVariant(v, rawexec.Config{
 		Enabled: true, StateDir: c.StateDir, Program: c.Program, NoCgroups: c.NoCgroups,
 		DeniedUIDs: c.DeniedUIDs, DeniedGIDs: c.DeniedGIDs,
 	}, log)}
 }
 
+func (c *Config) name() string { return cmp.Or(c.Driver, Name) }
+
 // plan returns a task as raw_exec starts it, and how it is isolated.
 func (c *Config) plan(t *driver.Task) (*driver.Task, frame.Isolation, error) {
-	config, err := decode(t.Config)
+	config, err := decode(c.name(), t.Config)
 	if err != nil {
 		return nil, frame.Isolation{}, err
 	}

@@ -129,6 +129,9 @@ func (d *Driver) health(ctx context.Context) driver.Fingerprint {
 		}
 	}
 	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + d.Name(): "true"}}
+	if f = d.probe(ctx, f); f.Health != driver.Healthy {
+		return f
+	}
 	if os.Geteuid() != 0 {
 		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
 	} else if err := d.try(ctx); err != nil {

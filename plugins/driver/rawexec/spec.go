@@ -69,6 +69,7 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if err := setUser(s, t.User); err != nil {
 		return nil, err
 	}
+	s.Groups = append(s.Groups, t.Groups...)
 	return s, errors.Join(d.allowed(t.ID, s.User, s.UID, s.GID, s.Groups), d.setMounts(s, t))
 }
 

@@ -2,6 +2,7 @@ package rawexec
 
 import (
 	"context"
+	"maps"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
@@ -17,6 +18,24 @@ type Variant struct {
 	Plan func(t *driver.Task) (*driver.Task, frame.Isolation, error)
 	// Try reports whether this node can isolate tasks with the installed program.
 	Try func(ctx context.Context, program string) error
+	// Probe reports whether the node has what the tasks run; nil means that they need nothing.
+	Probe func(ctx context.Context) driver.Fingerprint
+}
+
+// probe adds what the variant needs of the node to the report of the driver.
+func (d *Driver) probe(ctx context.Context, f driver.Fingerprint) driver.Fingerprint {
+	if d.variant == nil || d.variant.Probe == nil {
+		return f
+	}
+	own := d.variant.Probe(ctx)
+	maps.Copy(f.Attributes, own.Attributes)
+	if own.Health != driver.Healthy {
+		f.Health, f.Description = own.Health, own.Description
+	}
+	if own.Health == driver.Undetected {
+		f.Attributes["driver."+d.Name()] = ""
+	}
+	return f
 }
 
 // Name is the name of the driver in job files.
