@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,35 +58,54 @@ func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.ServiceLi
 		if ns != api.AllNamespaces && !readable(ctx, ns) {
 			return access.ErrDenied
 		}
-		tags := map[string]map[string][]string{}
-		for row := range tx.ServiceInstances() {
-			if ns != api.AllNamespaces && row.Namespace != ns || !strings.HasPrefix(row.ServiceName, q.Prefix) || !readable(ctx, row.Namespace) {
-				continue
-			}
-			if tags[row.Namespace] == nil {
-				tags[row.Namespace] = map[string][]string{}
-			}
-			tags[row.Namespace][row.ServiceName] = append(tags[row.Namespace][row.ServiceName], row.Tags...)
-		}
-		out.Services = listed(tags)
+		out.Services = listed(tx.ServicesByName(ns, q.Prefix), q.Prefix, func(in string) bool { return readable(ctx, in) })
 		return nil
 	})
 	return out, err
 }
 
-func listed(tags map[string]map[string][]string) []*api.ServiceNamespace {
-	out := make([]*api.ServiceNamespace, 0, len(tags))
-	for ns, names := range tags {
-		of := &api.ServiceNamespace{Namespace: ns}
-		for name, all := range names {
-			slices.Sort(all)
-			of.Services = append(of.Services, &api.ServiceStub{ServiceName: name, Tags: slices.Compact(all)})
+// listed makes the list of services of instances that are in the order of namespaces and names.
+func listed(rows iter.Seq[*api.ServiceRegistration], prefix string, readable func(ns string) bool) []*api.ServiceNamespace {
+	out := []*api.ServiceNamespace{}
+	seen, visible := "", false
+	var in *api.ServiceNamespace
+	var last *api.ServiceStub
+	for row := range rows {
+		if seen != row.Namespace {
+			seen, visible, in, last = row.Namespace, readable(row.Namespace), nil, nil
 		}
-		slices.SortFunc(of.Services, func(a, b *api.ServiceStub) int { return cmp.Compare(a.ServiceName, b.ServiceName) })
-		out = append(out, of)
+		switch {
+		case !visible || !strings.HasPrefix(row.ServiceName, prefix):
+			continue
+		case last != nil && last.ServiceName == row.ServiceName:
+			last.Tags = append(last.Tags, row.Tags...)
+			continue
+		case in == nil:
+			in = &api.ServiceNamespace{Namespace: row.Namespace}
+			out = append(out, in)
+		}
+		// Tags of the first instance belong to the state: appending copies them.
+		last = &api.ServiceStub{ServiceName: row.ServiceName, Tags: slices.Clip(row.Tags)}
+		in.Services = append(in.Services, last)
 	}
-	slices.SortFunc(out, func(a, b *api.ServiceNamespace) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	for _, of := range out {
+		for _, s := range of.Services {
+			if !sortedSet(s.Tags) {
+				s.Tags = slices.Compact(slices.Sorted(slices.Values(s.Tags)))
+			}
+		}
+	}
 	return out
+}
+
+// sortedSet reports whether each text is less than the next.
+func sortedSet(texts []string) bool {
+	for i := 1; i < len(texts); i++ {
+		if texts[i-1] >= texts[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Get lists the instances of one service.

@@ -75,6 +75,14 @@ func TestInstancesComeAndEndWithTheirAllocations(t *testing.T) {
 	if err != nil || len(list.Services) != 2 || list.Services[0].Namespace != "default" || !slices.Equal(list.Services[0].Services[0].Tags, []string{"a", "b", "c"}) {
 		t.Fatalf("list: %+v, %v", list, err)
 	}
+	for prefix, want := range map[string]int{"w": 1, "x": 0} {
+		if list, err := f.List(t.Context(), &api.QueryOptions{Prefix: prefix}); err != nil || len(list.Services) != want {
+			t.Errorf("prefix %s: %+v, %v", prefix, list, err)
+		}
+		if list, err := f.List(t.Context(), &api.QueryOptions{Prefix: prefix, Namespace: "*"}); err != nil || len(list.Services) != 2*want {
+			t.Errorf("prefix %s in all namespaces: %+v, %v", prefix, list, err)
+		}
+	}
 	if got := f.get(""); !slices.Equal(got, []string{"a1", "a2"}) {
 		t.Errorf("instances: %v", got)
 	}

@@ -108,6 +108,21 @@ func (v *view) groupAt(i *index, key string) *cell[group] { return v.page(i).gro
 
 func (v *view) members(i *index, key string) *node[record] { return membersOf(v.groupAt(i, key)) }
 
+// groupsFrom calls do for each row of the groups whose keys have the prefix, group by group in key order, until do returns false.
+func (v *view) groupsFrom(i *index, prefix string, do func(any) bool) {
+	more := true
+	v.page(i).groups.from(prefix, func(g *cell[group]) bool {
+		if !strings.HasPrefix(g.key, prefix) {
+			return false
+		}
+		membersOf(g).all(func(c *cell[record]) bool {
+			more = do(c.value.row)
+			return more
+		})
+		return more
+	})
+}
+
 func membersOf(g *cell[group]) *node[record] {
 	if g == nil {
 		return nil

@@ -182,7 +182,7 @@ var (
 // tables maps names to tables; schema is the schema that memdb has of them.
 var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 	m, s := map[string]*layout{}, &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{pageTable: pageSchema}}
-	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout, deployments.layout} {
+	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout, deployments.layout, services.layout} {
 		l.paged = true
 	}
 	for n, l := range []*layout{

@@ -20,8 +20,14 @@ func ServicesOfAllocKey(id string) Key { return Key{TableServices, "alloc", id} 
 // ServiceInstance returns the instance of a service with the id, or nil.
 func (t *Txn) ServiceInstance(id string) *api.ServiceRegistration { return services.get(t, id) }
 
-// ServiceInstances lists all instances of services by id.
-func (t *Txn) ServiceInstances() iter.Seq[*api.ServiceRegistration] { return services.all(t) }
+// ServicesByName lists the instances of services of a namespace, or of all for "*", by namespace and name of the service.
+// In one namespace it lists those whose names have the prefix.
+func (t *Txn) ServicesByName(ns, prefix string) iter.Seq[*api.ServiceRegistration] {
+	if ns == api.AllNamespaces {
+		return services.grouped(t, "service", "")
+	}
+	return services.grouped(t, "service", rowKey(ns, prefix))
+}
 
 // ServiceSpan walks the instances of a service by id.
 func (t *Txn) ServiceSpan(ns, name string) iter.Seq[*api.ServiceRegistration] {

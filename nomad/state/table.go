@@ -107,6 +107,13 @@ func (t table[T]) from(tx *Txn, prefix string) iter.Seq[*T] {
 	}
 }
 
+// grouped yields the rows of the groups in pages whose keys have the prefix, group by group in key order.
+func (t table[T]) grouped(tx *Txn, index, prefix string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		t.each(tx, func(do func(any) bool) { tx.mem.groupsFrom(t.index(index), prefix, do) }, yield)
+	}
+}
+
 func (t table[T]) each(tx *Txn, list func(func(any) bool), yield func(*T) bool) {
 	tx.mem.each(list, func(row any) bool {
 		tx.checked(row)
