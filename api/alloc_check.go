@@ -4,6 +4,8 @@ package api
 const (
 	CheckPending = "pending"
 	CheckSuccess = "success"
+	// CheckWarning is the status of a script that ended with exit code 1.
+	CheckWarning = "warning"
 	CheckFailure = "failure"
 )
 

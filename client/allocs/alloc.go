@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/steps"
@@ -38,6 +40,8 @@ type Tasks interface {
 	States() map[string]*api.TaskState
 	// RestartFailed restarts a running task as after a failure.
 	RestartFailed(task, reason string)
+	// RunScript runs a program in a running task and returns its exit code.
+	RunScript(ctx context.Context, task string, args []string, out io.Writer) (code int, err error)
 	// Tell records an event of the named tasks.
 	Tell(names []string, kind, text string)
 }
@@ -384,5 +388,8 @@ func (none) Stop()                                              {}
 func (none) Abandon(context.Context, error)                     {}
 func (none) Update(*api.Allocation)                             {}
 func (none) RestartFailed(string, string)                       {}
-func (none) Tell([]string, string, string)                      {}
-func (none) States() map[string]*api.TaskState                  { return nil }
+func (none) RunScript(context.Context, string, []string, io.Writer) (int, error) {
+	return 0, fault.New(fault.Conflict, "the allocation has no tasks")
+}
+func (none) Tell([]string, string, string)     {}
+func (none) States() map[string]*api.TaskState { return nil }

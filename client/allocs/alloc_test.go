@@ -3,6 +3,7 @@ package allocs_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -114,8 +115,11 @@ func (w *work) Abandon(_ context.Context, err error) {
 	w.become(api.TaskStateDead, err != nil)
 }
 func (w *work) RestartFailed(task, reason string) { w.say("restart " + task + ": " + reason) }
-func (w *work) Update(*api.Allocation)            {}
-func (w *work) Tell(_ []string, kind, _ string)   { w.say("event " + kind) }
+func (w *work) RunScript(context.Context, string, []string, io.Writer) (int, error) {
+	return 0, errors.New("the tasks of these tests run no scripts")
+}
+func (w *work) Update(*api.Allocation)          {}
+func (w *work) Tell(_ []string, kind, _ string) { w.say("event " + kind) }
 func (w *work) States() map[string]*api.TaskState {
 	w.mu.Lock()
 	defer w.mu.Unlock()

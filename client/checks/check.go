@@ -15,6 +15,9 @@ import (
 // provider is the provider of the services whose checks run here.
 const provider = "nomad"
 
+// typeScript is the type of checks that run a program in the task. References in its command are those of the running task.
+const typeScript = "script"
+
 // check is one check of an allocation, with all references replaced. It is not changed after it is made.
 type check struct {
 	id string
@@ -66,6 +69,7 @@ func resolve(a *api.Allocation, s *api.Service, spec api.ServiceCheck, task, nod
 	spec.Interval, spec.Timeout = max(spec.Interval, time.Second), max(spec.Timeout, time.Second)
 	spec.Name, spec.Path, spec.Body = replace(spec.Name), replace(spec.Path), replace(spec.Body)
 	spec.Method, spec.Protocol, spec.TLSServerName = replace(spec.Method), replace(spec.Protocol), replace(spec.TLSServerName)
+	spec.GRPCService = replace(spec.GRPCService)
 	header := make(map[string][]string, len(spec.Header))
 	for name, values := range spec.Header {
 		for _, v := range values {
@@ -81,7 +85,9 @@ func resolve(a *api.Allocation, s *api.Service, spec api.ServiceCheck, task, nod
 	if label == "" {
 		label = s.PortLabel
 	}
-	c.address, c.problem = endpoint(a, task, replace(label), replace(s.Address), nodeAddress)
+	if spec.Type != typeScript {
+		c.address, c.problem = endpoint(a, task, replace(label), replace(s.Address), nodeAddress)
+	}
 	c.id = c.hash(a)
 	return c
 }

@@ -16,20 +16,21 @@ const outputMax = 1024
 // outcome is the result of one probe. A code of 0 means that there was no HTTP response.
 type outcome struct {
 	passed bool
+	// warned is set for a script that ended with a warning; passed is false then.
+	warned bool
 	code   int
 	output string
 }
 
-func failed(err error) outcome {
-	text := err.Error()
-	if len(text) > outputMax {
-		text = strings.ToValidUTF8(text[:outputMax], "")
-	}
-	return outcome{output: text}
+func failed(err error) outcome { return outcome{output: cut(err.Error())} }
+
+// cut returns the beginning of an output as text that can be shown.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), outputMax)], "")
 }
 
 // probe returns the function that probes the service once. It returns when its context ends.
-func (c *check) probe() func(context.Context) outcome {
+func (c *check) probe(tasks Tasks) func(context.Context) outcome {
 	if c.problem != "" {
 		return func(context.Context) outcome { return outcome{output: c.problem} }
 	}
@@ -38,6 +39,10 @@ func (c *check) probe() func(context.Context) outcome {
 		return c.probeHTTP()
 	case "tcp":
 		return c.probeTCP
+	case "grpc":
+		return c.probeGRPC
+	case typeScript:
+		return func(ctx context.Context) outcome { return c.runScript(ctx, tasks) }
 	}
 	return func(context.Context) outcome {
 		return outcome{output: fmt.Sprintf("checks of type %.40q do not exist", c.spec.Type)}
@@ -54,6 +59,18 @@ func (c *check) probeTCP(ctx context.Context) outcome {
 	return outcome{passed: true, output: "nomad: tcp ok"}
 }
 
+// late is the outcome of a request without a response.
+func (c *check) late() outcome {
+	return outcome{output: fmt.Sprintf("no response within %v", c.spec.Timeout)}
+}
+
+func (c *check) tls() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: c.spec.TLSServerName,
+		InsecureSkipVerify: c.spec.TLSSkipVerify, //nolint:gosec // tls_skip_verify of the job
+	}
+}
+
 // probeHTTP makes requests without a proxy and without redirects. The body of the response is not read: it may be that of
 // another program on the node.
 func (c *check) probeHTTP() func(context.Context) outcome {
@@ -61,10 +78,7 @@ func (c *check) probeHTTP() func(context.Context) outcome {
 		Transport: &http.Transport{
 			DisableKeepAlives:      true,
 			MaxResponseHeaderBytes: 64 << 10,
-			TLSClientConfig: &tls.Config{
-				MinVersion: tls.VersionTLS12, ServerName: c.spec.TLSServerName,
-				InsecureSkipVerify: c.spec.TLSSkipVerify, //nolint:gosec // tls_skip_verify of the job
-			},
+			TLSClientConfig:        c.tls(),
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -91,7 +105,7 @@ func (c *check) probeHTTP() func(context.Context) outcome {
 		}
 		resp, err := client.Do(req)
 		if errors.Is(err, context.DeadlineExceeded) {
-			return outcome{output: fmt.Sprintf("no response within %v", c.spec.Timeout)}
+			return c.late()
 		}
 		if err != nil {
 			return failed(err)

@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -43,6 +44,9 @@ type Tasks interface {
 	States() map[string]*api.TaskState
 	// RestartFailed restarts a running task as after a failure.
 	RestartFailed(task, reason string)
+	// RunScript runs a program with its arguments in a running task and returns its exit code. References in the arguments
+	// are replaced. The program is killed when ctx ends, and the error is that of ctx.
+	RunScript(ctx context.Context, task string, args []string, out io.Writer) (code int, err error)
 }
 
 // Set holds the checks of one allocation.
@@ -79,7 +83,7 @@ type run struct {
 	cancel context.CancelFunc
 
 	status api.AllocCheckStatus
-	// since is the time of the last change of the status.
+	// since is the time of the last change between statuses that count as healthy and those that do not.
 	since time.Time
 	// passes and failures are the probes in a row with the same outcome; afterGrace are the failures after the grace.
 	passes, failures, afterGrace int
@@ -101,16 +105,24 @@ func (r *run) initial() string {
 	switch r.spec.InitialStatus {
 	case "passing":
 		return api.CheckSuccess
-	case "warning", "critical":
+	case "warning":
+		return api.CheckWarning
+	case "critical":
 		return api.CheckFailure
 	}
 	return api.CheckPending
 }
 
 func (r *run) become(status string, now time.Time) {
-	if r.status.Status != status {
-		r.status.Status, r.since = status, now
+	if r.healthy(status) != r.healthy(r.status.Status) {
+		r.since = now
 	}
+	r.status.Status = status
+}
+
+// healthy reports whether an allocation whose check has the status can be healthy.
+func (r *run) healthy(status string) bool {
+	return status == api.CheckSuccess || status == api.CheckWarning && r.spec.OnUpdate == "ignore_warnings"
 }
 
 // Update takes a new version of the allocation. Checks that did not change keep their status.
@@ -207,7 +219,7 @@ func (s *Set) Passing() (all bool, span time.Duration) {
 		if r.status.Mode != api.CheckHealthiness {
 			continue
 		}
-		if r.status.Status != api.CheckSuccess {
+		if !r.healthy(r.status.Status) {
 			return false, 0
 		}
 		if r.since.After(last) {
@@ -222,7 +234,7 @@ func (s *Set) Passing() (all bool, span time.Duration) {
 
 // follow probes one check until ctx ends.
 func (s *Set) follow(ctx context.Context, r *run) {
-	probe := r.probe()
+	probe := r.probe(s.tasks)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	timer.Stop()
@@ -272,20 +284,7 @@ func (s *Set) record(r *run, got outcome) {
 	s.mu.Lock()
 	before := r.status.Status
 	r.status.Output, r.status.StatusCode, r.status.Timestamp = got.output, got.code, now.Unix()
-	if got.passed {
-		r.passes, r.failures, r.afterGrace = r.passes+1, 0, 0
-		if r.passes >= max(1, r.spec.SuccessBeforePassing) {
-			r.become(api.CheckSuccess, now)
-		}
-	} else {
-		r.passes, r.failures = 0, r.failures+1
-		if r.failures >= max(1, r.spec.FailuresBeforeCritical) {
-			r.become(api.CheckFailure, now)
-		}
-		if !now.Before(r.graceEnd) {
-			r.afterGrace++
-		}
-	}
+	r.count(got, now)
 	changed := r.status.Status != before
 	restart := r.restart != nil && r.restart.Limit > 0 && r.afterGrace >= r.restart.Limit
 	if restart {
@@ -297,6 +296,33 @@ func (s *Set) record(r *run, got outcome) {
 	}
 	if restart {
 		s.restartTasks(r)
+	}
+}
+
+// count counts the outcome of a probe.
+func (r *run) count(got outcome, now time.Time) {
+	switch {
+	case got.passed:
+		r.passes, r.failures, r.afterGrace = r.passes+1, 0, 0
+		if r.passes >= max(1, r.spec.SuccessBeforePassing) {
+			r.become(api.CheckSuccess, now)
+		}
+		return
+	case got.warned:
+		r.passes, r.failures = 0, 0
+		r.become(api.CheckWarning, now)
+		if r.restart != nil && r.restart.IgnoreWarnings {
+			r.afterGrace = 0
+			return
+		}
+	default:
+		r.passes, r.failures = 0, r.failures+1
+		if r.failures >= max(1, r.spec.FailuresBeforeCritical) {
+			r.become(api.CheckFailure, now)
+		}
+	}
+	if !now.Before(r.graceEnd) {
+		r.afterGrace++
 	}
 }
 

@@ -3,9 +3,11 @@ package checks_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,19 @@ func (g *group) RestartFailed(task, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.restarts = append(g.restarts, task+": "+reason)
+}
+
+// RunScript plays a script: its first argument is the exit code, its second the output; "hang" never ends by itself.
+func (g *group) RunScript(ctx context.Context, task string, args []string, out io.Writer) (int, error) {
+	if task != "t" {
+		return 0, fmt.Errorf("task %q", task)
+	}
+	_, _ = out.Write([]byte(args[2]))
+	if args[1] == "hang" {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return strconv.Atoi(args[1])
 }
 
 func (g *group) asked() []string {

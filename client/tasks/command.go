@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -26,10 +27,8 @@ type Command struct {
 
 // Command prepares a command in a running task, or, when action is not empty, that action of the task.
 func (g *Group) Command(name string, args []string, action string) (*Command, error) {
-	for _, t := range g.tasks {
-		if t.name == name {
-			return t.command(args, action)
-		}
+	if t := g.task(name); t != nil {
+		return t.command(args, action)
 	}
 	return nil, fault.New(fault.NotFound, "unknown task name %q", name)
 }
@@ -83,28 +82,65 @@ func (t *task) running() (driver.Driver, string, *taskenv.Env, error) {
 // action returns the command of an action of the present job, with the variables of the running attempt. The environment of
 // an attempt of an earlier agent process is made again, without its tokens and secrets.
 func (t *task) action(name string, d driver.Driver, env *taskenv.Env) ([]string, error) {
-	spec := t.present()
-	for _, a := range spec.Actions {
+	for _, a := range t.present().Actions {
 		if a.Name != name {
 			continue
 		}
-		if env == nil {
-			again := &attempt{spec: spec, driver: d, alloc: t.g.present(), cred: &credentials{}}
-			if len(spec.Secrets) > 0 {
-				again.cred.Secrets = map[string]string{} // so that references to them are errors
-			}
-			t.makeEnv(again)
-			env = again.env
-		}
-		env = env.Fresh()
-		args := []string{env.Replace(a.Command)}
-		for _, arg := range a.Args {
-			args = append(args, env.Replace(arg))
-		}
-		if err := env.Unknown(); err != nil {
+		args, err := t.replaced(d, env, append([]string{a.Command}, a.Args...))
+		if err != nil {
 			return nil, fault.New(fault.Conflict, "action %q of task %q: %w", name, t.name, err)
 		}
 		return args, nil
 	}
 	return nil, fault.New(fault.NotFound, "task %q has no action %q", t.name, name)
+}
+
+// replaced returns args with the variables of the running attempt; env is nil for one of an earlier agent process.
+func (t *task) replaced(d driver.Driver, env *taskenv.Env, args []string) ([]string, error) {
+	if env == nil {
+		spec := t.present()
+		again := &attempt{spec: spec, driver: d, alloc: t.g.present(), cred: &credentials{}}
+		if len(spec.Secrets) > 0 {
+			again.cred.Secrets = map[string]string{} // so that references to them are errors
+		}
+		t.makeEnv(again)
+		env = again.env
+	}
+	env = env.Fresh()
+	out := make([]string, len(args))
+	for i, arg := range args {
+		out[i] = env.Replace(arg)
+	}
+	return out, env.Unknown()
+}
+
+// RunScript runs a program with its arguments in the running attempt of a task and returns its exit code. References in args
+// are replaced. Standard output and error are written to out. When ctx ends, the program is killed and the error is that of ctx.
+func (g *Group) RunScript(ctx context.Context, name string, args []string, out io.Writer) (int, error) {
+	t := g.task(name)
+	if t == nil {
+		return 0, fault.New(fault.NotFound, "unknown task name %q", name)
+	}
+	d, _, env, err := t.running()
+	if err != nil {
+		return 0, err
+	}
+	if args, err = t.replaced(d, env, args); err != nil {
+		return 0, fault.New(fault.Conflict, "script of task %q: %w", name, err)
+	}
+	c, err := t.command(args, "")
+	if err != nil {
+		return 0, err
+	}
+	return c.Run(ctx, &driver.Command{Args: c.Args, Stdout: out, Stderr: out})
+}
+
+// task returns the task with the name, or nil.
+func (g *Group) task(name string) *task {
+	for _, t := range g.tasks {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -283,6 +285,24 @@ func TestScriptNeedsADriverThatRunsCommands(t *testing.T) {
 	}}})
 	b.run(t.Context())
 	b.says(t, "driver fake runs no commands in tasks")
+}
+
+func TestRunScript(t *testing.T) {
+	t.Parallel()
+	b := rendering(t, "service", &api.Task{})
+	e := &execing{b.driver, []int{2}, make(chan []string, 1)}
+	b.instead = e
+	b.run(t.Context())
+	b.until(t, "running", running("t"))
+	if code, err := b.RunScript(t.Context(), "t", []string{"/bin/${NOMAD_TASK_NAME}", "${node.unique.id}"}, io.Discard); err != nil || code != 2 {
+		t.Errorf("code %d, %v", code, err)
+	}
+	if got := <-e.ran; !slices.Equal(got, []string{"/bin/t", "n1"}) {
+		t.Errorf("ran %q", got)
+	}
+	if _, err := b.RunScript(t.Context(), "none", []string{"x"}, io.Discard); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a task that does not exist: %v", err)
+	}
 }
 
 // A restart does not wait for data that was removed, such as the service of the task itself. With render_templates it does.

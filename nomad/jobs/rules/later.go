@@ -58,8 +58,6 @@ func (l *later) services(where string, all []*api.Service) {
 			}{
 				{"expose", k.Expose},
 				{"advertise", k.Advertise != ""},
-				{"command and args", k.Command != "" || len(k.Args) > 0},
-				{"grpc_service and grpc_use_tls", k.GRPCService != "" || k.GRPCUseTLS},
 				{"failures_before_warning", k.FailuresBeforeWarning != 0},
 				{"address_mode " + k.AddressMode, k.AddressMode == "driver" || strings.HasPrefix(k.AddressMode, "alloc")},
 			} {

@@ -204,7 +204,7 @@ func (c *check) group(g *api.TaskGroup, where string) {
 		c.atMost(d.SizeMB, QuantityMax, "%s: ephemeral_disk size", where)
 	}
 	c.tasks(where, g)
-	c.services(where, g.Services)
+	c.services(where, g, nil, g.Services)
 }
 
 func (c *check) tasks(where string, g *api.TaskGroup) {

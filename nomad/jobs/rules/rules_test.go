@@ -25,6 +25,12 @@ func parse(t *testing.T, path string, body []byte) *api.Job {
 	return j
 }
 
+// serviceCheck makes a check that of the service of the group.
+func serviceCheck(k api.ServiceCheck) func(*api.Job, *api.TaskGroup, *api.Task) {
+	k.Interval, k.Timeout = time.Second, time.Second
+	return func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services[0].Checks[0] = k }
+}
+
 // good is a job that nothing is wrong with, of every kind of block that rules look at.
 func good(t *testing.T) *api.Job {
 	t.Helper()
@@ -82,7 +88,7 @@ func TestGoodJob(t *testing.T) {
 
 // refusedFiles are job files that parse and must not be registered, with what is wrong.
 var refusedFiles = map[string]string{
-	"03-group-level":           "is not one of",
+	"03-group-level":           "ignore_collision is for network mode host",
 	"04-task-level":            `names volume "data", which the group does not have`,
 	"20-durations":             "min_healthy_time 1h2m3s is not below healthy_deadline 1.5s",
 	"22-duplicate-task-parses": `task "t" is there twice`,
@@ -286,7 +292,22 @@ var spoiledJobs = []spoiled{
 	}},
 	{"70000 is not a port", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].ReservedPorts[0].Value = 70000 }},
 	{`port "nope" is not a port of the group`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services[0].PortLabel = "nope" }},
-	{`check type "grpc" is not one of http, tcp`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services[0].Checks[0].Type = "grpc" }},
+	{`check type "udp" is not one of http, tcp, grpc, script`, serviceCheck(api.ServiceCheck{Type: "udp"})},
+	{`check on_update "never" is not one of`, serviceCheck(api.ServiceCheck{Type: "tcp", OnUpdate: "never"})},
+	{"command and args are for checks of type script, not tcp", serviceCheck(api.ServiceCheck{Type: "tcp", Command: "x"})},
+	{"grpc_service and grpc_use_tls are for checks of type grpc, not tcp", serviceCheck(api.ServiceCheck{Type: "tcp", GRPCUseTLS: true})},
+	{"a check of type script needs a command", serviceCheck(api.ServiceCheck{Type: "script", TaskName: "t"})},
+	{"a check of type script needs the task that it runs in: set task", serviceCheck(api.ServiceCheck{Type: "script", Command: "x"})},
+	{"contains a NUL byte", serviceCheck(api.ServiceCheck{Type: "script", Command: "x\x00", TaskName: "t"})},
+	{`a check of type script: task "none" is not a task of the group`, serviceCheck(api.ServiceCheck{Type: "script", Command: "x", TaskName: "none"})},
+	{"template 1: change_mode script: driver qemu does not run commands in its tasks", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Driver = "qemu"
+		t.Templates = []*api.Template{{EmbeddedTmpl: "x", DestPath: "local/x", ChangeMode: "script", ChangeScript: &api.ChangeScript{Command: "x"}}}
+	}},
+	{`a check of type script: driver qemu of task "t" does not run commands in its tasks`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Driver = "qemu"
+		t.Services = []*api.Service{{Name: "s", Provider: "nomad", Checks: []api.ServiceCheck{{Type: "script", Command: "x", Interval: time.Second, Timeout: time.Second}}}}
+	}},
 	{"must be at least 1s", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services[0].Checks[0].Timeout = 1 }},
 	{`volume "data": type "nfs"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Volumes["data"].Type = "nfs" }},
 	{`volume "data" has no source`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Volumes["data"].Source = "" }},

@@ -3,8 +3,8 @@ package rules
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/ids"
@@ -31,13 +31,13 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.mounts(where, g, t)
 	c.plugin(where, t.CSIPluginConfig)
 	c.scaled(where, t.ScalingPolicies)
-	c.templates(where, t.Templates)
+	c.templates(where, t.Driver, t.Templates)
 	c.signal(where+": kill_signal", t.KillSignal)
 	if t.Vault != nil {
 		c.signal(where+": vault: change_signal", t.Vault.ChangeSignal)
 	}
 	c.artifacts(where, t.Artifacts)
-	c.services(where, t.Services)
+	c.services(where, g, t, t.Services)
 	c.secrets(where, t.Secrets)
 	c.actions(where, t.Actions)
 	c.identities(where, t)
@@ -171,7 +171,7 @@ func sizeOf(d *api.EphemeralDisk) int {
 	return d.SizeMB
 }
 
-func (c *check) templates(where string, all []*api.Template) {
+func (c *check) templates(where, driver string, all []*api.Template) {
 	seen := map[string]bool{}
 	for i, t := range all {
 		at := fmt.Sprintf("%s, template %d", where, i+1)
@@ -185,11 +185,13 @@ func (c *check) templates(where string, all []*api.Template) {
 		c.wrong(t.ChangeMode == "signal" && t.ChangeSignal == "", "%s: change_mode signal needs change_signal", at)
 		c.wrong(t.ChangeMode == "signal" && t.Envvars, "%s: change_mode signal does not work with env", at)
 		c.wrong(t.ChangeMode == "script" && (t.ChangeScript == nil || t.ChangeScript.Command == ""), "%s: change_mode script needs change_script with a command", at)
+		c.wrong(t.ChangeMode == "script" && slices.Contains(withoutCommands, driver), "%s: change_mode script: driver %s does not run commands in its tasks", at, driver)
 		c.wrong(t.Splay < 0, "%s: splay is negative", at)
 	}
 }
 
-func (c *check) services(where string, all []*api.Service) {
+// services checks the services of a group, or those of one of its tasks.
+func (c *check) services(where string, g *api.TaskGroup, of *api.Task, all []*api.Service) {
 	seen := map[[2]string]bool{}
 	for _, s := range all {
 		at := fmt.Sprintf("%s, service %q", where, s.Name)
@@ -201,7 +203,7 @@ func (c *check) services(where string, all []*api.Service) {
 		c.wrong(s.Provider == "nomad" && s.Connect != nil, "%s: connect needs the provider consul", at)
 		c.wrong(!c.label(s.PortLabel) && s.AddressMode != "driver" && s.AddressMode != "alloc", "%s: port %q is not a port of the group", at, s.PortLabel)
 		for i := range s.Checks {
-			c.serviceCheck(at, s, &s.Checks[i])
+			c.serviceCheck(at, g, of, s, &s.Checks[i])
 		}
 	}
 }
@@ -231,15 +233,4 @@ func labels(g *api.TaskGroup) map[string]bool {
 		}
 	}
 	return names
-}
-
-func (c *check) serviceCheck(at string, s *api.Service, k *api.ServiceCheck) {
-	known := []string{"http", "tcp"}
-	if s.Provider != "nomad" {
-		known = append(known, "grpc", "script")
-	}
-	c.oneOf(k.Type, known, "%s: check type", at)
-	c.wrong(k.Type == "http" && k.Path == "", "%s: a check of type http needs a path", at)
-	c.wrong(k.Type == "script" && k.Command == "", "%s: a check of type script needs a command", at)
-	c.wrong(k.Interval < time.Second || k.Timeout < time.Second, "%s: check interval %v and timeout %v must be at least 1s", at, k.Interval, k.Timeout)
 }

@@ -62,7 +62,7 @@ func withoutEffect(s *api.Service) (names []string) {
 		{"meta", len(s.Meta) > 0},
 		{"canary_meta", len(s.CanaryMeta) > 0},
 		{"tagged_addresses", len(s.TaggedAddresses) > 0},
-		{"on_update", s.OnUpdate != "" && s.OnUpdate != "require_healthy"},
+		{"on_update without checks", s.OnUpdate != "" && s.OnUpdate != "require_healthy" && len(s.Checks) == 0},
 		{"weights", s.Weights != nil},
 		{"cluster", s.Cluster != "" && s.Cluster != "default"},
 		{"kind", s.Kind != ""},
