@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 )
 
 // record is the node as it is now. Every change makes a new [api.Node]; old ones stay as they were.
@@ -121,9 +123,7 @@ func (c *Client) fill(ctx context.Context) error {
 	if c.conf.DefaultIneligible {
 		n.SchedulingEligibility = api.NodeSchedulingIneligible
 	}
-	if n.CgroupParent == "" {
-		n.CgroupParent = "nomad.slice"
-	}
+	n.CgroupParent = cmp.Or(n.CgroupParent, limits.DefaultParent)
 	if err := fingerprint.Run(ctx, fingerprint.Config{
 		DataDir: c.conf.AllocDir, Version: c.conf.Version, Revision: c.conf.Revision, AdvertiseAddress: c.conf.HTTPAddr,
 		NetworkInterface: c.conf.NetworkInterface, CPUTotalCompute: c.conf.CPUTotalCompute, MemoryTotalMB: c.conf.MemoryTotalMB,

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver/java"
+	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/qemu"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
@@ -64,6 +65,11 @@ func (a *agent) plugins() (to drivers, err error) {
 		}
 	}
 	to.exec.ChrootEnv, to.java.ChrootEnv, to.qemu.ChrootEnv = a.cfg.Client.ChrootEnv, a.cfg.Client.ChrootEnv, a.cfg.Client.ChrootEnv
+	if err := limits.CheckParent(a.cfg.Client.CgroupParent); err != nil {
+		return to, fmt.Errorf("client: %w", err)
+	}
+	parent := a.cfg.Client.CgroupParent
+	to.rawExec.CgroupParent, to.exec.CgroupParent, to.java.CgroupParent, to.qemu.CgroupParent = parent, parent, parent, parent
 	if err := exec.CheckChrootEnv(to.exec.ChrootEnv); err != nil {
 		return to, fmt.Errorf("client: %w", err)
 	}

@@ -169,6 +169,7 @@ type Client struct {
 	Options          map[string]string     `hcl:"options"`
 	Meta             map[string]string     `hcl:"meta"`
 	ChrootEnv        map[string]string     `hcl:"chroot_env"`
+	CgroupParent     string                `hcl:"cgroup_parent"`
 	NetworkInterface string                `hcl:"network_interface"`
 	CPUTotalCompute  int                   `hcl:"cpu_total_compute"`
 	MemoryTotalMB    int                   `hcl:"memory_total_mb"`

@@ -32,7 +32,6 @@ var known = map[string]bool{
 	"client.bridge_network_subnet_ipv6":            true,
 	"client.bridge_network_hairpin_mode":           true,
 	"client.bind_wildcard_default_host_network":    true,
-	"client.cgroup_parent":                         true,
 	"client.nomad_service_discovery":               true,
 	"client.artifact.disable_artifact_inspection":  true,
 	"client.users":                                 true,

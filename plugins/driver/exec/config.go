@@ -29,6 +29,10 @@ type Config struct {
 	Program string
 	// NoCgroups keeps tasks in the cgroup of the agent.
 	NoCgroups bool
+	// CgroupParent is the cgroup below which tasks get theirs, a path in each hierarchy; empty means "nomad.slice".
+	CgroupParent string
+	// PIDsLimit is how many processes and threads a task may have; 0 is 15 percent of what the kernel allows.
+	PIDsLimit int64
 	// ChrootEnv maps paths of the host to those at which tasks see them, read-only; empty means [DefaultChrootEnv].
 	ChrootEnv map[string]string
 	// DefaultPIDMode and DefaultIPCMode hold for tasks that name no mode: "private" or "host".
@@ -47,6 +51,7 @@ var DefaultChrootEnv = []string{
 // block is the config of the driver's plugin block.
 type block struct {
 	NoPivotRoot    bool     `config:"no_pivot_root"`
+	PIDsLimit      int64    `config:"pids_limit"`
 	DefaultPIDMode string   `config:"default_pid_mode"`
 	DefaultIPCMode string   `config:"default_ipc_mode"`
 	AllowCaps      []string `config:"allow_caps"`
@@ -63,9 +68,12 @@ func ParseConfigOf(name string, config map[string]any) (Config, error) {
 	if err := driver.DecodeConfig(name, config, &b); err != nil {
 		return Config{}, err
 	}
-	c := Config{Driver: name, DefaultPIDMode: b.DefaultPIDMode, DefaultIPCMode: b.DefaultIPCMode, AllowCaps: b.AllowCaps}
+	c := Config{Driver: name, DefaultPIDMode: b.DefaultPIDMode, DefaultIPCMode: b.DefaultIPCMode, AllowCaps: b.AllowCaps, PIDsLimit: b.PIDsLimit}
 	if b.NoPivotRoot {
 		return Config{}, invalid(name, `"no_pivot_root": not in this version; remove it, and run the agent on a root directory that is no initial RAM file system`)
+	}
+	if b.PIDsLimit < 0 {
+		return Config{}, invalid(name, `"pids_limit" must be the number of processes that a task may have, or 0 for the default, not %d`, b.PIDsLimit)
 	}
 	if err := checkMode(name, "default_pid_mode", c.DefaultPIDMode); err != nil {
 		return Config{}, err

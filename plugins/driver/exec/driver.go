@@ -27,12 +27,13 @@ type Driver struct{ *rawexec.Driver }
 
 // New makes the driver; it touches nothing before its first task.
 func New(c Config, log hclog.Logger) *Driver {
-	return c.driver(&rawexec.Variant{Name: Name, Validate: ValidateConfig, Plan: c.plan, Try: try}, log)
+	return c.driver(&rawexec.Variant{Name: Name, Validate: ValidateConfig, Plan: c.plan, Try: try, Limits: true}, log)
 }
 
 func (c *Config) driver(v *rawexec.Variant, log hclog.Logger) *Driver {
 	return &Driver{rawexec.NewVariant(v, rawexec.Config{
 		Enabled: true, StateDir: c.StateDir, Program: c.Program, NoCgroups: c.NoCgroups,
+		CgroupParent: c.CgroupParent, PIDsLimit: c.PIDsLimit,
 		DeniedUIDs: c.DeniedUIDs, DeniedGIDs: c.DeniedGIDs,
 	}, log)}
 }

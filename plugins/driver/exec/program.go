@@ -16,6 +16,8 @@ type Program struct {
 	Validate func(config map[string]any) error
 	// Plan returns a task with a config block of exec. It may add mounts and devices.
 	Plan func(t *driver.Task) (*driver.Task, error)
+	// Unlimited is set when a task uses more memory than it reserves: it has a weight and its cores only.
+	Unlimited bool
 	// Probe reports whether the node has the program.
 	Probe func(ctx context.Context) driver.Fingerprint
 }
@@ -29,5 +31,5 @@ func NewProgram(c Config, p Program, log hclog.Logger) *Driver {
 		}
 		return c.plan(own)
 	}
-	return c.driver(&rawexec.Variant{Name: c.Driver, Validate: p.Validate, Plan: plan, Try: try, Probe: p.Probe}, log)
+	return c.driver(&rawexec.Variant{Name: c.Driver, Validate: p.Validate, Plan: plan, Try: try, Limits: !p.Unlimited, Probe: p.Probe}, log)
 }

@@ -21,7 +21,7 @@ import (
 func TestRootDirectoryOfTask(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, t.TempDir(), nil)
-	task := suite.NewTask(t, sh(`pwd; ls /local; cat /alloc/shared; id -un; touch /tmp/x /alloc/of-task && rm /tmp/x; ls -d /root /home /var /sys 2>/dev/null; set -- /proc/[0-9]*; echo $#`))
+	task := suite.NewTask(t, sh(`pwd; ls /local; cat /alloc/shared; id -un; touch /tmp/x /alloc/of-task && rm /tmp/x; ls -d /root /home /var 2>/dev/null; ls /sys/kernel >/dev/null && ls /sys/fs/cgroup && touch /sys/kernel/x 2>/dev/null; set -- /proc/[0-9]*; echo $#`))
 	if err := errors.Join(os.Mkdir(filepath.Join(task.Dir, "local"), 0o777), os.WriteFile(filepath.Join(task.Dir, "local", "f"), nil, 0o644),
 		os.WriteFile(filepath.Join(task.AllocDir, "shared"), []byte("of all\n"), 0o644), os.Chmod(task.AllocDir, 0o777)); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ func New(c Config, log hclog.Logger) *Driver {
 	c.Driver = Name
 	var emulator driver.Program
 	return &Driver{Driver: exec.NewProgram(c.Config, exec.Program{
-		Validate: ValidateConfig, Plan: c.plan,
+		// The memory of the task is that of the guest; the emulator needs more.
+		Validate: ValidateConfig, Plan: c.plan, Unlimited: true,
 		Probe: func(ctx context.Context) driver.Fingerprint { return c.probe(ctx, &emulator) },
 	}, log), log: log.Named(Name)}
 }

@@ -19,10 +19,12 @@ type Config struct {
 	StateDir string
 	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
 	Program string
-	// CgroupParent is the name of the cgroup below which tasks get theirs; empty means "nomad.slice".
+	// CgroupParent is the cgroup below which tasks get theirs, a path in each hierarchy; empty means "nomad.slice".
 	CgroupParent string
 	// NoCgroups keeps tasks in the cgroup of the agent.
 	NoCgroups bool
+	// PIDsLimit is how many processes and threads a task with limits may have; 0 is the default of package limits.
+	PIDsLimit int64
 	// DeniedEnvvars are environment variables that no task gets; "*" stands for any text.
 	DeniedEnvvars []string
 	// DeniedUIDs and DeniedGIDs are users and groups that no task runs as.

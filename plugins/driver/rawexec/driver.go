@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 )
 
@@ -37,8 +39,8 @@ type Driver struct {
 	config  Config
 	variant *Variant
 	log     hclog.Logger
-	cgroups func() string
-	cpusets func() string
+	// host has the cgroups of tasks; it is nil when tasks stay in that of the agent.
+	host func() *limits.Host
 
 	mu    sync.Mutex
 	tasks map[string]*task
@@ -64,8 +66,12 @@ func New(config Config, log hclog.Logger) *Driver { return NewVariant(nil, confi
 func NewVariant(v *Variant, config Config, log hclog.Logger) *Driver {
 	d := &Driver{config: config, variant: v, tasks: map[string]*task{}}
 	d.log = log.Named(d.Name())
-	d.cgroups = sync.OnceValue(d.cgroupParent)
-	d.cpusets = sync.OnceValue(d.cpusetParent)
+	d.host = sync.OnceValue(func() *limits.Host {
+		if config.NoCgroups {
+			return nil
+		}
+		return limits.Find(config.CgroupParent)
+	})
 	return d
 }
 
@@ -136,6 +142,11 @@ func (d *Driver) health(ctx context.Context) driver.Fingerprint {
 		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
 	} else if err := d.try(ctx); err != nil {
 		f.Health, f.Description = driver.Unhealthy, err.Error()
+	} else if d.limits() {
+		if err := d.host().Ready(); err != nil {
+			f.Health, f.Description = driver.Unhealthy, err.Error()
+		}
+		f.Attributes["driver."+d.Name()+".limits"] = strings.Join(d.host().Controllers(), ",")
 	}
 	return f
 }
@@ -347,13 +358,16 @@ func (d *Driver) Stats(_ context.Context, id string) (*api.TaskResourceUsage, er
 	return t.usage(time.Now()), nil
 }
 
-func exitOf(x supervise.Exit) *driver.Exit {
+// exitOf describes the end of a task that may use so many bytes of memory; 0 is no limit.
+func exitOf(x supervise.Exit, memory int64) *driver.Exit {
 	e := &driver.Exit{Code: x.Code, Signal: x.Signal, OOMKilled: x.OOMKilled, LeaseEnded: x.LeaseEnded}
 	switch {
 	case x.LeaseEnded:
 		e.Err = "the lease of its volumes ended: no server answered this node for too long"
 	case x.Lost:
 		e.Code, e.Signal, e.Err = 128+int(syscall.SIGKILL), int(syscall.SIGKILL), "the supervising process ended unexpectedly"
+	case x.OOMKilled && memory > 0:
+		e.Err = fmt.Sprintf("the task used more than its memory limit of %d MiB", memory>>20)
 	}
 	return e
 }

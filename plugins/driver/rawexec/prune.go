@@ -137,7 +137,7 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	ident, err := d.find(ctx, state)
 	if errors.Is(err, fault.Unavailable) {
 		if h, ok := supervise.Holder(state); ok {
-			h.Cgroup, h.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
+			h.Cgroup, h.Scopes = d.cgroupsOf(state)
 			ident = h
 		}
 		if ident.State != "" {
@@ -162,32 +162,27 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error) {
 	id, err := supervise.Find(ctx, state)
 	if err == nil {
-		id.Cgroup, id.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
+		id.Cgroup, id.Scopes = d.cgroupsOf(state)
 		return id, nil
 	}
 	if !errors.Is(err, fault.NotFound) {
 		return supervise.Ident{}, err
 	}
-	id, left := supervise.EndLeftovers(ctx, state, d.cgroupOf(state), d.cpusetOf(state))
+	cgroup, scopes := d.cgroupsOf(state)
+	id, left := supervise.EndLeftovers(ctx, state, cgroup, scopes)
 	if len(left) == 0 {
 		return supervise.Ident{}, err
 	}
 	return id, fault.New(fault.Unavailable, "end what is left at %s: %s", state, driver.Explain(remainsOf(left)))
 }
 
-// cgroupOf is the cgroup directory of the task with that state path, empty when there is none.
-func (d *Driver) cgroupOf(state string) string { return scopeIn(d.cgroups(), state) }
-
-// cpusetOf is its directory of the controller of cores, where that is one of cgroup version 1.
-func (d *Driver) cpusetOf(state string) string { return scopeIn(d.cpusets(), state) }
-
-func scopeIn(parent, state string) string {
-	if parent == "" {
-		return ""
+// cgroupsOf are the cgroup of version 2 and those of version 1 that the task with that state path has.
+func (d *Driver) cgroupsOf(state string) (cgroup string, scopes []string) {
+	name := filepath.Base(state)
+	if cgroup = d.host().Cgroup(name); cgroup != "" {
+		if _, err := os.Stat(cgroup); err != nil {
+			cgroup = ""
+		}
 	}
-	own := ownCgroup(parent, state)
-	if _, err := os.Stat(own); err != nil {
-		return ""
-	}
-	return own
+	return cgroup, d.host().Scopes(name)
 }

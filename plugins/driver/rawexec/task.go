@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -185,13 +186,18 @@ func (t *task) waitFor(ctx context.Context, limit time.Duration) bool {
 	return t.wait(ctx) == nil
 }
 
-func (t *task) exit() *driver.Exit { return exitOf(t.process.Exit()) }
+func (t *task) exit() *driver.Exit { return exitOf(t.process.Exit(), t.process.Ident().Memory) }
 
 // usage measures processor use since the last call; the first call measures since the start.
 func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, running := t.process.Usage()
+	ident := t.process.Ident()
+	counted := limits.Measure(ident.Cgroup, ident.Scopes)
+	if counted.Counted {
+		u.User, u.System = counted.User, counted.System
+	}
 	if !running {
 		return &api.TaskResourceUsage{Timestamp: now.UnixNano(), ResourceUsage: &api.ResourceUsage{
 			MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{},
@@ -210,13 +216,18 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 	for _, pid := range u.PIDs {
 		pids[strconv.Itoa(pid)] = &api.ResourceUsage{}
 	}
-	return &api.TaskResourceUsage{Timestamp: now.UnixNano(), Pids: pids, ResourceUsage: &api.ResourceUsage{
-		MemoryStats: &api.MemoryStats{RSS: u.RSSBytes, Usage: u.RSSBytes, Measured: []string{"RSS", "Usage"}},
-		CpuStats: &api.CpuStats{
-			UserMode: user, SystemMode: system, Percent: user + system,
-			Measured: []string{"System Mode", "User Mode", "Percent"},
-		},
-	}}
+	cpu := &api.CpuStats{
+		UserMode: user, SystemMode: system, Percent: user + system, ThrottledPeriods: counted.ThrottledPeriods, ThrottledTime: uint64(counted.Throttled),
+		Measured: []string{"System Mode", "User Mode", "Percent"},
+	}
+	if counted.Counted {
+		cpu.Measured = append(cpu.Measured, "Throttled Periods", "Throttled Time")
+	}
+	memory := counted.Memory
+	if memory == nil {
+		memory = &api.MemoryStats{RSS: u.RSSBytes, Usage: u.RSSBytes, Measured: []string{"RSS", "Usage"}}
+	}
+	return &api.TaskResourceUsage{Timestamp: now.UnixNano(), Pids: pids, ResourceUsage: &api.ResourceUsage{MemoryStats: memory, CpuStats: cpu}}
 }
 
 // Remains lists the processes of a task that have not ended, and those that start it. It implements [driver.Remainer].

@@ -16,6 +16,8 @@ type Variant struct {
 	// Plan returns a task as this package starts it, with a config of raw_exec, and how it is isolated. Its user must be
 	// set.
 	Plan func(t *driver.Task) (*driver.Task, frame.Isolation, error)
+	// Limits means that a task does not run without the limits of its resources.
+	Limits bool
 	// Try reports whether this node can isolate tasks with the installed program.
 	Try func(ctx context.Context, program string) error
 	// Probe reports whether the node has what the tasks run; nil means that they need nothing.
@@ -45,6 +47,9 @@ func (d *Driver) Name() string {
 	}
 	return Name
 }
+
+// limits reports whether tasks do not run without limits.
+func (d *Driver) limits() bool { return d.variant != nil && d.variant.Limits && !d.config.NoCgroups }
 
 func (d *Driver) isolation() driver.Isolation {
 	if d.variant != nil {

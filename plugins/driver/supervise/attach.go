@@ -189,10 +189,12 @@ func peerPID(conn *net.UnixConn) (int, error) {
 // as only root's can, by their environment.
 func endLeftovers(id Ident) {
 	killCgroup(id.Cgroup)
-	killCpuset(id.Cpuset)
+	for _, dir := range id.Scopes {
+		killScope(dir)
+	}
 	killSession(id)
 	killOrphans(id)
-	for _, dir := range []string{id.Cgroup, id.Cpuset} {
+	for _, dir := range append([]string{id.Cgroup}, id.Scopes...) {
 		removeCgroup(dir)
 	}
 }
@@ -224,7 +226,7 @@ func isHelper(pid int) bool {
 
 // EndLeftovers kills and removes what a supervising process left that has vanished, and of which there is no handle. It returns by what that is known which the kernel has not ended in time, and those processes. While it
 // kills, no other one begins there.
-func EndLeftovers(ctx context.Context, state, cgroup, cpuset string) (Ident, []Remain) {
+func EndLeftovers(ctx context.Context, state, cgroup string, scopes []string) (Ident, []Remain) {
 	f, err := os.Open(state + ".lock")
 	if err == nil {
 		defer f.Close()
@@ -235,7 +237,7 @@ func EndLeftovers(ctx context.Context, state, cgroup, cpuset string) (Ident, []R
 			time.Sleep(holdPause)
 		}
 	}
-	id := Ident{State: state, Boot: bootID(), Cgroup: cgroup, Cpuset: cpuset, Mark: markAt(state)}
+	id := Ident{State: state, Boot: bootID(), Cgroup: cgroup, Scopes: scopes, Mark: markAt(state)}
 	endLeftovers(id)
 	if p := ended(id, Exit{Lost: true}); p.holdsOn(ctx) {
 		return id, p.Remains()

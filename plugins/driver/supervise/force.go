@@ -37,6 +37,9 @@ func send(pid int, ticks uint64, sig syscall.Signal) error {
 func (p *Process) Force() {
 	id := p.Ident()
 	killCgroup(id.Cgroup)
+	for _, dir := range id.Scopes {
+		killScope(dir)
+	}
 	_ = send(id.TaskPID, id.TaskTicks, syscall.SIGKILL)
 	killSession(id)
 	if u, ok := p.Usage(); ok && alive(id.PID, id.Ticks) {
@@ -92,12 +95,9 @@ func killCgroup(dir string) {
 	}
 }
 
-// killCpuset kills the processes of a cgroup of version 1, but for helpers: they stay in that when they are moved out of
+// killScope kills the processes of a cgroup of version 1, but for helpers: they stay in that when they are moved out of
 // the one of version 2.
-func killCpuset(dir string) {
-	if dir == "" {
-		return
-	}
+func killScope(dir string) {
 	pids, _ := cgroups.GetAllPids(dir)
 	for _, pid := range pids {
 		if pid > 1 && !isHelper(pid) {

@@ -36,8 +36,10 @@ type Ident struct {
 	LeaseOf string `json:",omitempty"`
 	// Cgroup is the task's own cgroup directory, when it has one.
 	Cgroup string `json:",omitempty"`
-	// Cpuset is the task's own directory of the cgroup v1 controller of cores, when it has one.
-	Cpuset string `json:",omitempty"`
+	// Scopes are the task's own cgroup v1 directories.
+	Scopes []string `json:",omitempty"`
+	// Memory is the task's limit of memory in bytes; 0 is none.
+	Memory int64 `json:",omitempty"`
 	// Mark is the variable in the environment of the task's processes by which they are known.
 	Mark string `json:",omitempty"`
 }

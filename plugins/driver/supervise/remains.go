@@ -66,6 +66,10 @@ func isSupervising(pid int) bool {
 func (p *Process) pids() []int {
 	id := p.Ident()
 	out, _ := cgroups.GetPids(id.Cgroup)
+	for _, dir := range id.Scopes {
+		more, _ := cgroups.GetPids(dir)
+		out = append(out, more...)
+	}
 	if alive(id.PID, id.Ticks) {
 		out = append(out, descendants(id.PID)...)
 	} else {

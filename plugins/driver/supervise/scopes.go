@@ -23,11 +23,3 @@ func removeCgroup(dir string) {
 		}
 	}()
 }
-
-// RemoveUnused removes a cgroup, and the cgroups in it, unless a process is in one of them.
-func RemoveUnused(dir string) error {
-	if pids, err := cgroups.GetAllPids(dir); err != nil || len(pids) > 0 {
-		return err
-	}
-	return cgroups.RemovePath(dir)
-}

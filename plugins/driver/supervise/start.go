@@ -33,7 +33,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	}
 	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
 		State:  spec.State,
-		TaskID: spec.TaskID, LeaseOf: spec.LeaseOf, Boot: bootID(), PID: child.Pid, Mark: mark, Cpuset: spec.Cpuset,
+		TaskID: spec.TaskID, LeaseOf: spec.LeaseOf, Boot: bootID(), PID: child.Pid, Mark: mark, Scopes: spec.Scopes, Memory: spec.Memory,
 	}}
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup

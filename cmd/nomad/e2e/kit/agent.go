@@ -355,7 +355,7 @@ func (a *Agent) removeCgroups() {
 		if !ok {
 			return nil
 		}
-		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpuset"} {
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpuset", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"} {
 			_ = os.Remove(filepath.Join(root, "nomad.slice", name+".scope"))
 		}
 		return nil

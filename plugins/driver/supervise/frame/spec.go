@@ -31,16 +31,19 @@ type Spec struct {
 	Mounts []Mount
 
 	// Cgroup is a directory of the cgroup v2 tree. OwnCgroup means that the supervising process creates, kills and
-	// removes it. Weight is its cpu.weight, when not 0.
+	// removes it.
 	Cgroup    string
 	OwnCgroup bool
-	Weight    int64
 	// Join lists cgroup v1 directories for the task to join.
 	Join []string
+	// Memory is the limit of memory in bytes that is in Limits; 0 is none. It is for messages.
+	Memory int64
 	// Cores are the only cores that the task may run on; empty means all.
 	Cores []int64
-	// Cpuset is a cgroup v1 directory to create for the task and to remove: it holds the task to its Cores.
-	Cpuset string
+	// Scopes are cgroup v1 directories to create for the task, which it joins, and to remove.
+	Scopes []string
+	// Limits are set before the task is in its own cgroups.
+	Limits []Limit
 	// OOMScore is the oom_score_adj of the task, when not 0.
 	OOMScore int64
 
@@ -63,6 +66,13 @@ type Spec struct {
 
 	// Isolation is how the task is kept apart from the host.
 	Isolation Isolation
+}
+
+// Limit is a value to write to a file of a cgroup of the task: Dir is its own Cgroup or one of its Scopes.
+type Limit struct {
+	Dir, File, Value string
+	// Must is set when the task may not run without it.
+	Must bool
 }
 
 // Isolation keeps a task apart from the host when On is set.
@@ -112,13 +122,20 @@ func (s *Spec) Encode() []byte {
 	w.mounts(s.Mounts)
 	w.str(s.Cgroup)
 	w.flag(s.OwnCgroup)
-	w.num(s.Weight)
+	w.num(s.Memory)
 	w.list(s.Join)
 	w.num(int64(len(s.Cores)))
 	for _, id := range s.Cores {
 		w.num(id)
 	}
-	w.str(s.Cpuset)
+	w.list(s.Scopes)
+	w.num(int64(len(s.Limits)))
+	for _, l := range s.Limits {
+		w.str(l.Dir)
+		w.str(l.File)
+		w.str(l.Value)
+		w.flag(l.Must)
+	}
 	w.num(s.OOMScore)
 	w.num(s.Lease)
 	w.num(s.LeaseFrom)
@@ -163,7 +180,7 @@ func (s *Spec) Decode(b []byte) error {
 	}
 	s.Stdout, s.Stderr, s.MaxFiles, s.MaxFileBytes = r.str(), r.str(), r.num(), r.num()
 	s.Mounts = r.mounts()
-	s.Cgroup, s.OwnCgroup, s.Weight = r.str(), r.flag(), r.num()
+	s.Cgroup, s.OwnCgroup, s.Memory = r.str(), r.flag(), r.num()
 	s.Join, s.Cores = r.list(), nil
 	for range r.count() {
 		s.Cores = append(s.Cores, r.num())
@@ -171,7 +188,14 @@ func (s *Spec) Decode(b []byte) error {
 			return ErrMalformed
 		}
 	}
-	s.Cpuset, s.OOMScore = r.str(), r.num()
+	s.Scopes, s.Limits = r.list(), nil
+	for range r.count() {
+		s.Limits = append(s.Limits, Limit{Dir: r.str(), File: r.str(), Value: r.str(), Must: r.flag()})
+		if r.bad {
+			return ErrMalformed
+		}
+	}
+	s.OOMScore = r.num()
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	s.LeaseCut, s.LeaseEnd, s.Beside = r.num(), r.num(), r.list()
 	s.LeaseOf, s.LeaseFile, s.Shared = r.str(), r.str(), r.flag()

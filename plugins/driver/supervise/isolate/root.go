@@ -87,8 +87,8 @@ func open(spec *frame.Spec) ([]place, *frame.Failed) {
 		if m.ReadOnly {
 			attributes |= bind.ReadOnly
 		}
-		if at := m.Destination; at == "/proc" || len(at) > 6 && at[:6] == "/proc/" || at == "/dev" {
-			return nil, failed(false, "mount "+m.Source+" at "+at+": nothing can be mounted over /proc and /dev")
+		if at := m.Destination; at == "/proc" || len(at) > 6 && at[:6] == "/proc/" || at == "/dev" || at == "/sys" {
+			return nil, failed(false, "mount "+m.Source+" at "+at+": nothing can be mounted over /proc, /sys and /dev")
 		}
 		if f := add(m, attributes); f != nil {
 			return nil, f

@@ -40,7 +40,7 @@ var links = [...][2]string{
 	{"ptmx", "pts/ptmx"},
 }
 
-// makeSystem makes /dev, /proc and /tmp, and returns the mount of /dev, to which something may be added.
+// makeSystem makes /dev, /proc, /sys and /tmp, and returns the mount of /dev, to which something may be added.
 func makeSystem(spec *frame.Spec) (dev int, f *frame.Failed) {
 	dev, f = mount(spec.TaskDir, "/dev", "tmpfs", bind.NoSuid|bind.NoExec, "mode", "755", "size", "64k")
 	if f != nil {
@@ -64,6 +64,10 @@ func makeSystem(spec *frame.Spec) (dev int, f *frame.Failed) {
 	}
 	proc, f := mount(spec.TaskDir, "/proc", "proc", bind.NoSuid|bind.NoDev|bind.NoExec)
 	if f != nil {
+		return -1, f
+	}
+	// A new one has none of what the host mounts below its /sys.
+	if _, f = mount(spec.TaskDir, "/sys", "sysfs", bind.ReadOnly|bind.NoSuid|bind.NoDev|bind.NoExec); f != nil {
 		return -1, f
 	}
 	if err := guard(proc, dev); err != nil {

@@ -184,7 +184,7 @@ func startCommand(spec *frame.Spec, c *frame.Command) (pid int, f *frame.Failed)
 		fd, err := syscall.Open(spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		if err == nil {
 			group = &cgroup{fd: fd}
-		} else if !spec.OwnCgroup {
+		} else if !spec.OwnCgroup || needs(spec, spec.Cgroup) {
 			return 0, failed(false, "open the cgroup of the task: "+err.Error())
 		}
 	}
@@ -200,7 +200,7 @@ func startCommand(spec *frame.Spec, c *frame.Command) (pid int, f *frame.Failed)
 		return 0, failed(false, "command "+c.Args[0]+": not found or not executable")
 	}
 	pid, f = fork(spec, program, c.Args, &attr, group, v)
-	if f != nil && group != nil && spec.OwnCgroup { // as the task was started
+	if f != nil && group != nil && spec.OwnCgroup && !needs(spec, spec.Cgroup) { // as the task was started
 		pid, f = fork(spec, program, c.Args, &attr, nil, v)
 	}
 	return pid, f

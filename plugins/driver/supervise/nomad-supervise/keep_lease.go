@@ -30,7 +30,7 @@ func (s *supervisor) keepLease() {
 		}
 		if !asked && s.gone {
 			s.cgroup.remove() // which is not possible before all have ended
-			removeCpuset(&s.spec)
+			removeScopes(&s.spec)
 			if !closed {
 				s.drain()
 			}

@@ -19,6 +19,8 @@ type supervisor struct {
 
 	logs   *logs // nil when no process keeps the output
 	cgroup *cgroup
+	// kills counts the processes of the task's cgroups that the kernel had ended for want of memory when it started.
+	kills  string
 	reaper *reaper
 
 	pid       int
@@ -54,7 +56,7 @@ func main() {
 	}
 	if f := s.start(); f != nil {
 		s.cgroup.remove()
-		removeCpuset(&s.spec)
+		removeScopes(&s.spec)
 		s.lease.drop()
 		s.hide()
 		send(agentFD, frame.KindFailed, f.Encode())
@@ -123,10 +125,11 @@ func (s *supervisor) finish() {
 	if status.Signaled() {
 		x.Signal = int64(status.Signal())
 		x.Code = 128 + x.Signal
-		x.OOM = status.Signal() == syscall.SIGKILL && s.cgroup.oomKilled()
 	}
+	// A shell passes on that its child was killed.
+	x.OOM = x.Code == 128+int64(syscall.SIGKILL) && !s.killed && s.oomKilled()
 	s.cgroup.remove()
-	removeCpuset(&s.spec)
+	removeScopes(&s.spec)
 	s.exit, s.pid = x.Encode(), 0
 }
 

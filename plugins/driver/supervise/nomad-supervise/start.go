@@ -97,13 +97,17 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	if s.cgroup, f2 = openCgroup(&s.spec); f2 != nil {
 		return f2
 	}
+	if f := makeScopes(&s.spec); f != nil {
+		return f
+	}
+	s.kills = oomKills(&s.spec)
 	attr := syscall.ProcAttr{
 		Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd},
 	}
 	s.startedAt = now()
 	pid, f2 := fork(&s.spec, program, s.spec.Args, &attr, s.cgroup, v)
-	if f2 != nil && s.cgroup != nil && s.cgroup.own {
+	if f2 != nil && s.cgroup != nil && s.cgroup.own && !needs(&s.spec, s.cgroup.path) {
 		s.cgroup.remove()
 		s.cgroup = nil
 		pid, f2 = fork(&s.spec, program, s.spec.Args, &attr, nil, v)
@@ -135,7 +139,6 @@ func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAtt
 		return 0, f
 	}
 	defer release()
-	defer enterCpuset(spec)()
 	leave, f := join(spec)
 	if f != nil {
 		return 0, f
