@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/internal/workgroup"
@@ -82,6 +83,20 @@ func (t *table) remove(id string) {
 
 // wait waits, bounded, until no allocation is led any more, and names those that are.
 func (t *table) wait() (left []string) { return t.runs.Wait() }
+
+// waitsForOther reports whether an allocation whose tasks the given one follows has not ended.
+func (t *table) waitsForOther(a *api.Allocation) bool {
+	over := t.ended(a.PreviousAllocation)
+	if over == nil {
+		return false
+	}
+	select {
+	case <-over:
+		return false
+	default:
+		return true
+	}
+}
 
 // ended returns a channel that is closed when the tasks of the allocation have ended, nil when it is unknown.
 func (t *table) ended(id string) <-chan struct{} {

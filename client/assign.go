@@ -80,7 +80,8 @@ func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.Al
 			e.group = g
 			return g, nil
 		},
-		Ended: c.table.ended, Find: c.table.alloc, Changed: c.reports.add, Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
+		Ended: c.table.ended, Find: c.table.alloc, Changed: c.reports.add, StepDone: c.stepDone,
+		Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
 	}, a, restored)
 	if err != nil {
 		return err
@@ -107,9 +108,10 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 		},
 		Secrets:   &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
 		Artifacts: c.artifacts, ServeAPI: serve, Templates: c.templates,
-		Mounted: func() error { return c.volumes.Mounted(a.ID) },
-		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
-		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
+		Mounted:  func() error { return c.volumes.Mounted(a.ID) },
+		Stuck:    func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
+		Happened: func(task string, e *api.TaskEvent) { c.happened(a, task, e) },
+		Changed:  changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
 	}
 }
 

@@ -84,6 +84,7 @@ type Client struct {
 	// tried is closed when the disks were tried once or do not respond; disksTried closes it.
 	tried      chan struct{}
 	disksTried func()
+	measured   measured
 	// collect wakes the removal of ended allocations.
 	collect chan struct{}
 }
@@ -137,12 +138,7 @@ func New(conf Config) (*Client, error) {
 	c.sessions = sessions.New(log.Named("sessions"))
 	c.tried = make(chan struct{})
 	c.disksTried = sync.OnceFunc(func() { close(c.tried) })
-	c.stats = stats.New(conf.AllocDir, func() int64 {
-		if r := c.node.present().NodeResources; r != nil {
-			return r.Cpu.CpuShares
-		}
-		return 0
-	})
+	c.stats = stats.New(conf.AllocDir, c.computeMHz)
 	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: func() string { return c.node.present().Address() }, Jitter: jitter})
 	c.templates = &templates.Program{
 		Dir: filepath.Join(conf.StateDir, "templates"), Denied: conf.Templates.Denied, Wait: conf.Templates.Wait, Bounds: conf.Templates.Bounds,
@@ -151,7 +147,7 @@ func New(conf Config) (*Client, error) {
 	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	conf.Servers.Handle(c.Handlers()...)
+	conf.Servers.Handle(counted(conf.Telemetry.Metrics, c.Handlers())...)
 	defer slow.Begin(log, "read the last heartbeat", conf.StateDir)()
 	if jwt := c.readToken(identityFile); jwt != "" {
 		c.signed.Store(&jwt)
@@ -187,7 +183,7 @@ func (c *Client) services() (err error) {
 		Journal:  c.db.Bucket("volumes"),
 		Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
-		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise,
+		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise, Metrics: c.conf.Telemetry.Metrics,
 	}
 	if err := c.conf.volumeOptions(&conf); err != nil {
 		return err
@@ -278,6 +274,7 @@ func (c *Client) loops() []loop {
 		{"leases", c.watchLeases},
 		{"endDrain", c.endDrain},
 		{"collect", c.collectEnded},
+		{"measure", c.measure},
 	}
 }
 

@@ -124,7 +124,9 @@ type Config struct {
 
 	// Dev ends all tasks when the node ends.
 	Dev bool
-	Log hclog.Logger
+	// Telemetry is how the node is measured.
+	Telemetry Telemetry
+	Log       hclog.Logger
 }
 
 // Templates is how templates with functions are rendered.

@@ -177,6 +177,9 @@ func (c *Client) news() []*api.Allocation {
 		if e := c.table.get(id); e != nil {
 			delete(extra, id)
 			r := e.alloc.Report()
+			if e.told != r.ClientStatus {
+				c.reported(e, r.ClientStatus)
+			}
 			e.told = r.ClientStatus
 			out = append(out, r)
 		}

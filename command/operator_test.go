@@ -58,3 +58,16 @@ func TestSettingsNameFlagAndValue(t *testing.T) {
 		t.Errorf("sent %s", body)
 	}
 }
+
+func TestOperatorMetrics(t *testing.T) {
+	a := newAgent(t, map[string]any{"GET /v1/metrics": map[string]any{"Timestamp": "now", "Gauges": []map[string]any{{"Name": "nomad.a", "Value": 1}}}})
+	run(t, a, "", "operator", "metrics").want(t, 0, `"Name":"nomad.a"`)
+	run(t, a, "", "operator", "metrics", "-pretty").want(t, 0, "\n  \"Timestamp\": \"now\"")
+	run(t, a, "", "operator", "metrics", "-t", "{{range .Gauges}}{{.Name}}={{.Value}}{{end}}").want(t, 0, "nomad.a=1")
+	run(t, a, "", "operator", "metrics", "-format", "prometheus").want(t, 0)
+	if !a.wasAsked("GET /v1/metrics?format=prometheus") {
+		t.Errorf("asked %v", a.asked)
+	}
+	run(t, a, "", "operator", "metrics", "-format", "xml").want(t, 1, `format "xml" is neither json nor prometheus`)
+	run(t, a, "", "operator", "metrics", "-format", "prometheus", "-pretty").want(t, 1, "leave out -json, -t and -pretty")
+}

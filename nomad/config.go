@@ -62,7 +62,9 @@ type Config struct {
 	Gossip *Gossip
 	// Raft tunes the replicated log.
 	Raft RaftTuning
-	Log  hclog.Logger
+	// Telemetry is how the server is measured.
+	Telemetry Telemetry
+	Log       hclog.Logger
 }
 
 // Gossip is how a server finds others.

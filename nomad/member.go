@@ -43,7 +43,7 @@ func (s *Server) memberConfig() member.Config {
 		ID: s.id, Name: s.conf.Name, Region: s.conf.Region, Datacenter: s.conf.Datacenter, Build: s.conf.Version,
 		RPC: s.advertise, Expect: 1, Dir: s.conf.Dir, Raft: s.raft, State: s.state, Info: s.peerInfo,
 		Autopilot: func() *api.AutopilotConfiguration { return s.state.Read().AutopilotConfig() },
-		Log:       s.conf.Log.Named("member"),
+		Log:       s.conf.Log.Named("member"), Metrics: s.conf.Telemetry.Metrics,
 	}
 	if g := s.conf.Gossip; g != nil {
 		c.Bind, c.Advertise, c.Expect, c.Encrypt = g.Bind, g.Advertise, g.Expect, g.Encrypt

@@ -61,6 +61,7 @@ type Server struct {
 	keyring   *keyring.Service
 	nodes     *nodes.Service
 	identity  *identity.Service
+	variables *variables.Service
 	loops     []leaderLoop
 }
 
@@ -153,7 +154,7 @@ func (s *Server) consensus() (err error) {
 		MayRestore: ledger.MayRestore, RollBack: ledger.RollBack,
 		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
 		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
-		Listener: s.port.Listener(wire.ProtocolRaft), Log: s.conf.Log.Named("raft"),
+		Listener: rpc.Counted(s.port.Listener(wire.ProtocolRaft), s.conf.Telemetry.Metrics, "nomad.rpc.raft_handoff"), Log: s.conf.Log.Named("raft"), Metrics: s.conf.Telemetry.Metrics,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return s.dialer.Dial(ctx, address, wire.ProtocolRaft)
 		},
@@ -193,17 +194,18 @@ func (s *Server) services() {
 	s.identity = identity.New(identity.Config{State: s.state, Active: s.signingKeys, Issuer: s.conf.OIDCIssuer, Region: s.conf.Region})
 	nodeService := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
-		Servers: s.serversHere, Voters: s.raft.Voters, Identities: s.identity, Introduction: s.conf.Introduction,
+		Servers: s.serversHere, Voters: s.raft.Voters, Identities: s.identity, Introduction: s.conf.Introduction, Metrics: s.conf.Telemetry.Metrics,
 	})
 	s.nodes = nodeService
-	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify, Identities: s.identity})
+	gate := access.New(access.Config{State: s.state, Enabled: s.conf.AccessControl, VerifyNode: nodeService.Verify, Identities: s.identity, Metrics: s.conf.Telemetry.Metrics})
 	s.rpc = rpc.New(rpc.Config{
 		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify, Gate: gate,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
+		Metrics: s.conf.Telemetry.Metrics, NoIdentityLabels: s.conf.Telemetry.NoIdentityLabels,
 	})
 	s.evals = evals.New(evals.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers, Kinds: s.conf.Schedulers, Leader: s.rpc,
-		Rejections: s.conf.Rejections, Ineligible: s.ineligible,
+		Rejections: s.conf.Rejections, Ineligible: s.ineligible, Metrics: s.conf.Telemetry.Metrics,
 	})
 	s.keyring = keyring.New(keyring.Config{
 		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
@@ -211,6 +213,7 @@ func (s *Server) services() {
 		Limits: s.conf.Keyring, Providers: s.conf.KeyProviders, NoFiles: s.conf.NoKeyFiles,
 	})
 	variableService := variables.New(variables.Config{Log: log.Named("variables"), State: s.state, Raft: s.raft, Keys: s.keyring})
+	s.variables = variableService
 	sealed := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})
 	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Secrets: sealed, Limits: s.conf.Volumes})
 	volumeService := volumes.New(volumes.Config{
@@ -321,9 +324,6 @@ func (s *Server) Run(ctx context.Context) error {
 	err := group.Wait()
 	return errors.Join(err, s.raft.Close())
 }
-
-// IntroductionViolations returns how many new nodes had no valid introduction since this server started.
-func (s *Server) IntroductionViolations() uint64 { return s.nodes.Violations() }
 
 // Close gives back what New opened when Run is never called.
 func (s *Server) Close() error {

@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"time"
@@ -31,6 +32,8 @@ type material struct {
 	files Files
 	cert  tls.Certificate
 	pool  *x509.CertPool
+	// authorityEnd is when the first of the authorities expires.
+	authorityEnd time.Time
 }
 
 // read reads the files and checks them against each other; errors name the file and the reason.
@@ -47,7 +50,7 @@ func (f Files) read(now time.Time) (*material, error) {
 		return nil, err
 	}
 	if f.CA != "" {
-		if m.pool, err = readAuthorities(f.CA); err != nil {
+		if m.pool, m.authorityEnd, err = readAuthorities(f.CA); err != nil {
 			return nil, err
 		}
 	}
@@ -131,16 +134,22 @@ func readPair(certFile, keyFile string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func readAuthorities(file string) (*x509.CertPool, error) {
+// readAuthorities reads a CA file; end is when the first of its certificates expires.
+func readAuthorities(file string) (pool *x509.CertPool, end time.Time, err error) {
 	body, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "tls: read ca_file: %w", err)
+		return nil, end, fault.New(fault.Invalid, "tls: read ca_file: %w", err)
 	}
-	pool := x509.NewCertPool()
+	pool = x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(body) {
-		return nil, fault.New(fault.Invalid, "tls: ca_file %s holds no certificate", file)
+		return nil, end, fault.New(fault.Invalid, "tls: ca_file %s holds no certificate", file)
 	}
-	return pool, nil
+	for block, rest := pem.Decode(body); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && (end.IsZero() || c.NotAfter.Before(end)) {
+			end = c.NotAfter
+		}
+	}
+	return pool, end, nil
 }
 
 // unlike returns the error for a peer without the wanted name.

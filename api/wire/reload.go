@@ -42,6 +42,13 @@ func (r *Reloadable) Files() Files { return r.now.Load().files }
 // Certificate is our own, as it was read last.
 func (r *Reloadable) Certificate() *tls.Certificate { return &r.now.Load().cert }
 
+// Expiry returns until when our own certificate and the first of the authorities to expire are valid; authority is zero
+// without any.
+func (r *Reloadable) Expiry() (cert, authority time.Time) {
+	m := r.now.Load()
+	return m.cert.Leaf.NotAfter, m.authorityEnd
+}
+
 // Authorities are those of the CA file, as it was read last; nil without one.
 func (r *Reloadable) Authorities() *x509.CertPool { return r.now.Load().pool }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -69,8 +70,10 @@ type Config struct {
 	Find func(allocID string) *Alloc
 	// Changed is called after every change that the servers should hear of. It must not block.
 	Changed func(allocID string)
-	Pace    steps.Pace
-	Log     hclog.Logger
+	// StepDone is called after each step of its start; nil is not.
+	StepDone func(step string, took time.Duration, err error)
+	Pace     steps.Pace
+	Log      hclog.Logger
 }
 
 // Alloc is one allocation on this node.
@@ -191,6 +194,7 @@ func (a *Alloc) Update(next *api.Allocation) {
 func (a *Alloc) Run(ctx context.Context) error {
 	scope := &Scope{Alloc: a.Present(), life: ctx}
 	engine := steps.New(a.list(), a.conf.Journal, a.conf.Pace, a.conf.Log.With("alloc_id", a.id))
+	engine.Observe = a.conf.StepDone
 	defer func() {
 		if scope.running != nil {
 			<-scope.running

@@ -32,6 +32,15 @@ func (a *Alloc) attendRuntime(ctx context.Context) {
 	a.Stop()
 }
 
+// RunTimeLeft is what is left of the max_run_duration of its group; 0 when there is none or it has passed.
+func (a *Alloc) RunTimeLeft() time.Duration {
+	g := a.Present().Group()
+	if g == nil || g.MaxRunDuration <= 0 {
+		return 0
+	}
+	return max(0, g.MaxRunDuration-time.Duration(a.clock.now()-a.began()))
+}
+
 // taskNames are the names of all tasks of the allocation.
 func (a *Alloc) taskNames() (names []string) {
 	if g := a.Present().Group(); g != nil {

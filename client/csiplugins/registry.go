@@ -120,6 +120,7 @@ func (g *registry) connect(p *Plugin) (err error) {
 	p.taken, p.gone, p.probe = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	p.client, err = csi.New(csi.Config{
 		Socket: p.Socket, Dial: g.conf.Dial, Connect: g.conf.Connect, Timeouts: g.conf.Timeouts, Log: g.conf.Log.With("plugin_id", p.PluginID),
+		Observe: func(rpc, code string, took time.Duration) { g.conf.Metrics.Call(p.PluginID, rpc, code, took) },
 	})
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
@@ -58,7 +59,9 @@ type Config struct {
 	Calls int
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
-	Log      hclog.Logger
+	// Metrics records calls of plugins; nil does not.
+	Metrics *metrics.Recorder
+	Log     hclog.Logger
 }
 
 // Service knows and supervises the CSI plugins of the node, and makes controller calls for servers.

@@ -108,6 +108,13 @@ func (m *Monitor) Prober() *Prober { return m.prober }
 // Repair plans the repair of a mount.
 func (m *Monitor) Repair(key string) { m.repairs.Add(key) }
 
+// Counts returns how many published mounts there are, how many of them have failed, and how many did not respond to the
+// last probes and have not failed yet.
+func (m *Monitor) Counts() (all, failed, unresponsive int) {
+	failed, unresponsive = m.tracker.counts()
+	return len(m.conf.Volumes.Published()), failed, unresponsive
+}
+
 // Hurry makes all planned repairs due, because something that they miss may be there.
 func (m *Monitor) Hurry() { m.repairs.Hurry() }
 

@@ -74,6 +74,21 @@ func (t *tracker) record(key string, h Health, now time.Time) (failed, recovered
 	return true, false, earlier
 }
 
+// counts returns how many mounts have failed, and how many did not respond and have not failed yet.
+func (t *tracker) counts() (failed, unresponsive int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.states {
+		switch {
+		case s.failed:
+			failed++
+		case s.unresponsive > 0:
+			unresponsive++
+		}
+	}
+	return failed, unresponsive
+}
+
 // news reports whether the error of a repair is another one than before, and remembers it.
 func (t *tracker) news(key, failure string) bool {
 	t.mu.Lock()

@@ -47,6 +47,8 @@ type Engine[S any] struct {
 	journal Journal
 	pace    Pace
 	log     hclog.Logger
+	// Observe is called after each Up of a step; may be nil.
+	Observe func(step string, took time.Duration, err error)
 }
 
 // New makes an engine over the steps in their order of Up.
@@ -63,7 +65,12 @@ func (e *Engine[S]) Up(ctx context.Context, scope *S) error {
 		if err := e.journal.Mark(s.Name(), MarkBegun); err != nil {
 			return fmt.Errorf("record step %s: %w", s.Name(), err)
 		}
-		if err := s.Up(ctx, scope); err != nil {
+		began := time.Now()
+		err := s.Up(ctx, scope)
+		if e.Observe != nil {
+			e.Observe(s.Name(), time.Since(began), err)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name(), err)
 		}
 		if err := e.journal.Mark(s.Name(), MarkUp); err != nil {

@@ -74,6 +74,8 @@ type Config struct {
 	Stuck func(reason string)
 	// Changed is called after every change of a task's state. It must not block.
 	Changed func()
+	// Happened is called for each event of a task; may be nil. It must not block.
+	Happened func(task string, e *api.TaskEvent)
 	// Jitter returns a random duration below its argument.
 	Jitter func(time.Duration) time.Duration
 	Log    hclog.Logger

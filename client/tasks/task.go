@@ -178,6 +178,9 @@ func (t *task) append(events ...*api.TaskEvent) {
 	for _, e := range events {
 		e.Time = time.Now().UnixNano()
 		s.Events = append(s.Events, e)
+		if t.g.conf.Happened != nil {
+			t.g.conf.Happened(t.name, e)
+		}
 	}
 	if over := len(s.Events) - eventsMax; over > 0 {
 		s.Events = s.Events[over:]

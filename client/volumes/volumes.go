@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/client/mounthealth"
 	"github.com/open-nomad/open-nomad/client/workqueue"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 	"github.com/open-nomad/open-nomad/plugins/csi/owner"
@@ -77,7 +78,9 @@ type Config struct {
 	// called when a try of something is due, before it begins; nil means nothing is.
 	Chance func(what string, below time.Duration) time.Duration
 	Begin  func(ctx context.Context, what string)
-	Log    hclog.Logger
+	// Metrics records calls of plugins; nil does not.
+	Metrics *metrics.Recorder
+	Log     hclog.Logger
 }
 
 // Tasks are the tasks of the node's allocations, as far as volumes concern them.
@@ -172,7 +175,7 @@ func New(c Config) (*Service, error) {
 		Root: s.root, Registry: c.Registry, Fences: c.Fences, Servers: c.Servers, NodeID: c.NodeID, NodeSecret: c.NodeSecret,
 		Host: c.Host, Dial: c.Dial, Connect: c.Connect, Updated: c.Updated, NodeEvent: c.NodeEvent, Leaving: s.leaving,
 		Healthy: func() { s.retries.Hurry(); s.health.Hurry() },
-		Grace:   c.PluginGrace, HealthInterval: c.HealthInterval, Calls: c.PluginCalls, Timeouts: c.Timeouts, Log: c.Log,
+		Grace:   c.PluginGrace, HealthInterval: c.HealthInterval, Calls: c.PluginCalls, Timeouts: c.Timeouts, Metrics: c.Metrics, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -247,6 +250,9 @@ func (c Config) complete() Config {
 
 // Plugins is the service that supervises the plugins of the node.
 func (s *Service) Plugins() *csiplugins.Service { return s.plugins }
+
+// MountCounts returns how many published mounts there are, how many of them have failed, and how many do not respond.
+func (s *Service) MountCounts() (all, failed, unresponsive int) { return s.health.Counts() }
 
 // Run restores the journal and runs everything that works concurrently with the calls: retries, health, fingerprints.
 // It ends with ctx; what hangs in the kernel then is left behind.

@@ -188,6 +188,8 @@ var homes = map[string][]string{
 	"golang.org/x/oauth2":                         {"nomad/login/provider"},
 	"github.com/coder/websocket":                  {"api/rest", "nomad/httpapi/exec"},
 	"golang.org/x/term":                           {"command/terminal"},
+	"github.com/hashicorp/go-metrics":             {"internal/metrics"},
+	"github.com/prometheus":                       {"internal/metrics"},
 }
 
 func TestThirdPartyNamesStayInTheirPackages(t *testing.T) {

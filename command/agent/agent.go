@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/link"
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
@@ -45,6 +46,8 @@ type agent struct {
 	node    *client.Client
 	tls     security
 	audit   *auditLog
+	// metrics records what this agent does.
+	metrics *metrics.Recorder
 	// tasks serves the API on the sockets of tasks.
 	tasks http.Handler
 	// abrupt is set when a signal ended the agent without leaving.
@@ -91,6 +94,9 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 	a.audit, err = openAudit(cfg.Audit, dirs.data, log.Named("audit"))
 	defer a.audit.close()
 	if err != nil {
+		return err
+	}
+	if err := a.openMetrics(); err != nil {
 		return err
 	}
 	if err := a.build(); err != nil {
@@ -206,6 +212,7 @@ func (a *agent) run(ctx context.Context) error {
 		upper.Go(func() error { return a.node.Run(ctx) })
 	}
 	upper.Go(func() error { return a.serveHTTP(ctx) })
+	upper.Go(func() error { a.metrics.Run(ctx); return nil })
 	err := upper.Wait()
 	endServing()
 	err = errors.Join(err, servers.Wait())
@@ -223,7 +230,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	server.ErrorLog = complaints{a.log.Named("http")}.logger()
-	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient, Handshake: a.cfg.Limits.HTTPSHandshake}
+	limits := httpapi.Limits{Metrics: a.metrics, ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient, Handshake: a.cfg.Limits.HTTPSHandshake}
 	guarded := limits.Guard(server, a.http, a.tls.http != nil, a.log.Named("http"))
 	go func() { ended <- server.Serve(a.tls.listener(guarded)) }()
 	select {
@@ -279,7 +286,7 @@ func (c *continued) Accept() (net.Conn, error) {
 func (a *agent) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
+		Self: a.self, Metrics: a.metrics, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
 		AccessControl: a.cfg.ACL.Enabled, Audit: a.auditConfig(),
 	}
 	if a.cfg.EnableDebug {

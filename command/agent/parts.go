@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -58,7 +57,10 @@ func (a *agent) serverConfig() nomad.Config {
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: s.JobMaxCount, SourceMax: sourceMax(s.JobMaxSource)},
 		Volumes:   reconciler.Limits{FenceHook: s.FenceHook},
 		Begin:     a.begin(),
-		Keyring:   keyring.Limits{Interval: s.RootKeyGCInterval, Unused: s.RootKeyGC, Rotation: s.RootKeyRotation},
+		Telemetry: nomad.Telemetry{
+			Metrics: a.metrics, NoDispatchedJobs: a.cfg.Telemetry.DisableDispatchedJobSummary, NoIdentityLabels: a.cfg.Telemetry.DisableRPCRateLabels,
+		},
+		Keyring: keyring.Limits{Interval: s.RootKeyGCInterval, Unused: s.RootKeyGC, Rotation: s.RootKeyRotation},
 		GC: servergc.Limits{
 			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
@@ -149,6 +151,13 @@ func (a *agent) clientConfig() client.Config {
 		}
 	}
 	c.GC, c.GCInterval, c.Artifacts = gcLimits(a), in.GCInterval, downloads(in.Artifact)
+	t := a.cfg.Telemetry
+	c.Telemetry = client.Telemetry{
+		Metrics: a.metrics, Node: t.PublishNode, Allocs: t.PublishAllocs, Hooks: !t.DisableAllocHooks, Interval: t.Interval,
+	}
+	if t.AllocMetadata {
+		c.Telemetry.Meta = t.AllowedMetadata
+	}
 	c.Dev, c.Log = a.cfg.Dev && a.cfg.DataDir == "", a.log
 	return c
 }
@@ -186,16 +195,6 @@ func (a *agent) self() *api.AgentSelf {
 	}
 	if a.node != nil {
 		out.Stats["client"] = map[string]string{"node_id": a.node.ID(), "known_servers": strconv.Itoa(len(a.link.Servers()))}
-	}
-	return out
-}
-
-// gauges are this agent's numbers by the names of metrics.
-func (a *agent) gauges() map[string]float64 {
-	out := map[string]float64{"runtime.num_goroutines": float64(runtime.NumGoroutine())}
-	if a.server != nil {
-		maps.Copy(out, a.server.Schedulers().Gauges())
-		out["client.introduction_violation_num"] = float64(a.server.IntroductionViolations())
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 // Group is "nomad operator".
 func Group() *cli.Command {
 	return session.Group("operator", "look after the cluster itself",
-		API("api"),
+		API("api"), Metrics("metrics"),
 		session.Group("raft", "look after the Raft peers",
 			ListPeers("list-peers"), RemovePeer("remove-peer"), TransferLeadership("transfer-leadership"), RaftRecover("recover")),
 		session.Group("autopilot", "see how the servers are, and how they are kept in order",

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/acl/policy"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -23,6 +24,8 @@ type Config struct {
 	VerifyNode func(ctx context.Context, nodeID, secret string) error
 	// Identities verifies the identities of workloads; nil refuses them.
 	Identities *identity.Service
+	// Metrics records how long tokens are resolved; nil does not.
+	Metrics *metrics.Recorder
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -63,7 +66,9 @@ func (g *Gate) Admit(ctx context.Context, needs wire.Needs, req any) (context.Co
 
 // judge finds the caller of a request and compares its rights with the needs.
 func (g *Gate) judge(ctx context.Context, needs wire.Needs, req any) (*Caller, error) {
+	began := time.Now()
 	caller, err := g.Caller(secretOf(req))
+	g.Metrics.Since("nomad.acl.resolveToken", began)
 	if err != nil {
 		caller, err = g.node(ctx, req)
 	}
@@ -203,6 +208,7 @@ func (g *Gate) AdmitOnNode(ctx context.Context, needs wire.Needs, req any) (acce
 	if !g.Enabled || ctx.Value(internalKey{}) != nil {
 		return "", nil
 	}
+	defer g.Metrics.Since("nomad.acl.accessorForSecretToken", time.Now())
 	caller, err := g.judge(ctx, needs, req)
 	if err != nil {
 		return "", err

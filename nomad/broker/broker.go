@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/deadlines"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 )
 
 // Config holds the broker's limits; zero fields take their defaults.
@@ -24,6 +25,8 @@ type Config struct {
 	FirstDelay, NextDelay time.Duration
 	// NewToken makes the token of a delivery.
 	NewToken func() string
+	// Metrics records how long evaluations wait and are processed; nil does not.
+	Metrics *metrics.Recorder
 }
 
 // Broker is the queue of evaluations.
@@ -55,6 +58,8 @@ type item struct {
 	// woken is set when it was blocked before.
 	woken bool
 	token string // set while out
+	// queued is when it became ready for the first time, out when it was handed out.
+	queued, out time.Time
 	// patience replaces the nack timeout for one delivery when it is set.
 	patience time.Duration
 	// again is a version that came while out: it follows after the ack.
@@ -121,6 +126,9 @@ func (b *Broker) enqueue(e *api.Evaluation, woken bool) {
 	b.admit(it)
 }
 
+// StartOf is when an evaluation may be handed out; zero is at once.
+func StartOf(e *api.Evaluation) time.Time { return startOf(e) }
+
 // startOf is when the evaluation may be handed out.
 func startOf(e *api.Evaluation) time.Time {
 	if e.WaitUntil.IsZero() && e.Wait > 0 {
@@ -149,6 +157,9 @@ func (b *Broker) makeReady(it *item) {
 	kind := it.eval.Type
 	if b.ready[kind] == nil {
 		b.ready[kind] = &readyQueue{}
+	}
+	if it.queued.IsZero() {
+		it.queued = time.Now()
 	}
 	b.ready[kind].push(it)
 	close(b.arrive)
@@ -197,6 +208,8 @@ func (b *Broker) pop(kinds []string) *item {
 
 func (b *Broker) deliver(it *item) (*api.Evaluation, string) {
 	it.deliveries++
+	it.out = time.Now()
+	b.measure("nomad.broker.wait_time", it, it.queued)
 	it.token, it.patience = b.cfg.NewToken(), 0
 	token := it.token
 	b.expect(it)
@@ -226,6 +239,8 @@ func (b *Broker) Ack(id, token string) error {
 		return fmt.Errorf("ack: %w", err)
 	}
 	it.token = ""
+	b.measure("nomad.broker.process_time", it, it.out)
+	b.measure("nomad.broker.response_time", it, it.queued)
 	b.finish(it, true)
 	if it.again != nil {
 		b.enqueue(it.again, it.again.TriggeredBy == api.TriggerQueuedAllocs)
@@ -345,22 +360,45 @@ func (b *Broker) TakeEnded() (failed, cancelled []*api.Evaluation) {
 	return failed, cancelled
 }
 
+// measure records the time since the start. The job is not among the labels: each would have distributions of its own.
+func (b *Broker) measure(name string, it *item, start time.Time) {
+	if b.cfg.Metrics == nil {
+		return
+	}
+	b.cfg.Metrics.Since(name, start, metrics.Label{Name: "namespace", Value: it.eval.Namespace},
+		metrics.Label{Name: "eval_type", Value: it.eval.Type}, metrics.Label{Name: "triggered_by", Value: it.eval.TriggeredBy})
+}
+
+// delayedMax is how many delayed evaluations [Stats] lists.
+const delayedMax = 100
+
 // Stats counts evaluations by where they are.
-type Stats struct{ Ready, Out, Waiting, Delayed int }
+type Stats struct {
+	Ready, Out, Waiting, Delayed, Cancelable int
+	// ReadyOf and OutOf count by type of job.
+	ReadyOf, OutOf map[string]int
+	// Starts are some of the delayed evaluations, with when they may be handed out.
+	Starts []*api.Evaluation
+}
 
 // Stats returns how many evaluations are in each state.
 func (b *Broker) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var s Stats
+	s := Stats{Cancelable: len(b.cancelled), ReadyOf: map[string]int{}, OutOf: map[string]int{}}
 	for _, it := range b.items {
 		switch q := b.jobs[keyOf(it.eval)]; {
 		case it.token != "":
 			s.Out++
+			s.OutOf[it.eval.Type]++
 		case b.due(it):
 			s.Delayed++
+			if len(s.Starts) < delayedMax {
+				s.Starts = append(s.Starts, it.eval)
+			}
 		case q != nil && q.active == it:
 			s.Ready++
+			s.ReadyOf[it.eval.Type]++
 		default:
 			s.Waiting++
 		}

@@ -59,7 +59,7 @@ func (s *Service) Run(ctx context.Context) error {
 	l := &leader{
 		Service: s, broker: broker.New(s.Broker), over: newEnded(), capacity: newCapacity(s.State, s.fleets.Fleet),
 		plans: plan.NewApplier(plan.Config{
-			State: s.State, Raft: s.Raft, FleetCache: s.fleets, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible,
+			State: s.State, Raft: s.Raft, FleetCache: s.fleets, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible, Metrics: s.Metrics,
 		}),
 		seen: progress{moved: make(chan struct{})},
 	}

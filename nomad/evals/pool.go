@@ -98,7 +98,9 @@ func (s *Service) staff(ctx context.Context) error {
 func (w *worker) run(ctx, shift context.Context) {
 	for pauses := retry.Between(retryMin, retryMax); shift.Err() == nil; {
 		w.is("WaitingToDequeue")
+		began := time.Now()
 		d, t, err := w.find(shift)
+		w.Metrics.Since("nomad.worker.dequeue_eval", began)
 		if t != nil {
 			w.serve(ctx, d, t)
 		}

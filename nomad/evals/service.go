@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/broker"
@@ -41,6 +42,8 @@ type Config struct {
 	// a node is taken out of scheduling.
 	Rejections plan.Rejections
 	Ineligible func(ctx context.Context, node string) error
+	// Metrics records queues and workers; nil does not.
+	Metrics *metrics.Recorder
 }
 
 // Service serves reads of evaluations, processes evaluations on every server, and on the leader hands
@@ -73,6 +76,7 @@ func New(c Config) *Service {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
 	}
+	c.Broker.Metrics = c.Metrics
 	if c.Broker.NewToken == nil {
 		c.Broker.NewToken = newID
 	}

@@ -27,7 +27,9 @@ const (
 // The leader's own workers call it directly.
 
 func (l *leader) take(ctx context.Context, kinds []string) (*task, error) {
+	began := time.Now()
 	e, token, err := l.broker.Dequeue(ctx, kinds...)
+	l.Metrics.Since("nomad.eval.dequeue", began)
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +41,15 @@ func (l *leader) reached(e *api.Evaluation) uint64 {
 	return max(e.ModifyIndex, l.State.Touched(state.JobAllocsKey(e.Namespace, e.JobID), state.JobEvalsKey(e.Namespace, e.JobID)))
 }
 
-func (l *leader) done(_ context.Context, t *task) error { return l.broker.Ack(t.eval.ID, t.token) }
+func (l *leader) done(_ context.Context, t *task) error {
+	defer l.Metrics.Since("nomad.eval.ack", time.Now())
+	return l.broker.Ack(t.eval.ID, t.token)
+}
 
-func (l *leader) giveBack(_ context.Context, t *task) error { return l.broker.Nack(t.eval.ID, t.token) }
+func (l *leader) giveBack(_ context.Context, t *task) error {
+	defer l.Metrics.Since("nomad.eval.nack", time.Now())
+	return l.broker.Nack(t.eval.ID, t.token)
+}
 
 func (l *leader) keep(_ context.Context, t *task) error { return l.broker.Keep(t.eval.ID, t.token) }
 
@@ -65,6 +73,7 @@ func (l *leader) notNow(t *task, err error) error {
 
 // submit commits a plan of the worker that holds the evaluation. No other worker receives the evaluation meanwhile.
 func (l *leader) submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error) {
+	defer l.Metrics.Since("nomad.plan.submit", time.Now())
 	if err := l.broker.Hold(t.eval.ID, t.token); err != nil {
 		return nil, err
 	}

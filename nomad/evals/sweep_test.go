@@ -37,7 +37,7 @@ func TestTheSweepFindsNobody(t *testing.T) {
 					synctest.Wait()
 					time.Sleep(3 * time.Second)
 					synctest.Wait()
-					if n := w.service.Gauges()["nomad.blocked_evals.missed_wakes"]; n > 0 {
+					if n := w.service.MissedWakes(); n > 0 {
 						t.Fatalf("step %d: %v could run and were not woken", i, n)
 					}
 					for e := range w.store.Read().Evals("*") {

@@ -65,7 +65,10 @@ type source interface {
 func (w *worker) serve(ctx context.Context, d source, t *task) {
 	err := w.attended(ctx, d, t)
 	if err == nil {
-		if err := d.done(ctx, t); err != nil {
+		began := time.Now()
+		err := d.done(ctx, t)
+		w.Metrics.Since("nomad.worker.send_ack", began)
+		if err != nil {
 			w.Log.Debug("evaluation was processed late", "eval", t.eval.ID, "error", err)
 		}
 		return
@@ -119,7 +122,9 @@ func (w *worker) process(ctx context.Context, d source, t *task) error {
 	var last *scheduler.Output
 	for left := attemptsOf(e.Type); left > 0; left-- {
 		w.is("WaitingForRaft")
+		began := time.Now()
 		tx, err := w.snapshot(ctx, t.index)
+		w.Metrics.Since("nomad.worker.wait_for_index", began)
 		if err != nil {
 			return err
 		}
@@ -167,19 +172,24 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	w.is("Scheduling")
 	e, now := t.eval, time.Now()
 	w.quotas.At(tx.Line(), tx.TableIndex(state.TableAllocs, state.TableNamespaces, state.TableQuotas))
+	began := time.Now()
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 		Contended: t.contended, OppositeAlgorithm: t.apart, Rankings: &w.memory, Quotas: &w.quotas,
 	}, tx)
+	w.Metrics.Since(invocation(e), began)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())
 	}
 	w.is("Submitting")
+	began = time.Now()
 	if o.Empty() {
+		defer w.Metrics.Since("nomad.worker.update_eval", began)
 		return true, false, o, d.update(ctx, t, evals)
 	}
 	o.Plan.EvalToken = t.token
 	out, err := d.submit(ctx, t, plan.Submission{Plan: o.Plan, Evals: evals})
+	w.Metrics.Since("nomad.worker.submit_plan", began)
 	if err != nil {
 		return false, false, o, fmt.Errorf("submit plan: %w", err)
 	}

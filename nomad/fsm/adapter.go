@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -34,7 +36,7 @@ func (a adapter) Snapshot() (raft.FSMSnapshot, error) {
 	if err := a.failure(); err != nil {
 		return nil, err
 	}
-	return snapshot{a.state.Read()}, nil
+	return snapshot{a.state.Read(), a.metrics}, nil
 }
 
 func (a adapter) Restore(r io.ReadCloser) error {
@@ -46,9 +48,13 @@ func (a adapter) Restore(r io.ReadCloser) error {
 }
 
 // snapshot is the state at one index; it needs no release.
-type snapshot struct{ tx *state.Txn }
+type snapshot struct {
+	tx      *state.Txn
+	metrics *metrics.Recorder
+}
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
+	defer s.metrics.Since(metricPersist, time.Now())
 	w := bufio.NewWriterSize(sink, 1<<20)
 	err := s.tx.Dump(w)
 	if err == nil {

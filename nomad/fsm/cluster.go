@@ -70,6 +70,9 @@ func (r *Raft) TransferLeadership(ctx context.Context, id, address string) error
 // LastIndex is the index of the newest entry in the log.
 func (r *Raft) LastIndex() uint64 { return r.raft.LastIndex() }
 
+// AppliedIndex is the index of the last entry that is applied here.
+func (r *Raft) AppliedIndex() uint64 { return r.raft.AppliedIndex() }
+
 // LastTerm is the term of the newest entry in the log.
 func (r *Raft) LastTerm() uint64 {
 	term, _ := strconv.ParseUint(r.raft.Stats()["last_log_term"], 10, 64)

@@ -49,7 +49,11 @@ func (r *Raft) Lead(ctx context.Context, run func(context.Context) error) error 
 			return nil
 		case leads := <-r.Leadership():
 			r.caughtUp.Store(0)
+			began := time.Now()
 			stop()
+			if !leads {
+				r.machine.metrics.Since(metricRevoke, began)
+			}
 			stop = func() {}
 			if leads {
 				stop = begin(ctx, func(term context.Context) {
@@ -80,7 +84,9 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 	for pauses := retry.Between(100*time.Millisecond, 5*time.Second); ctx.Err() == nil; {
 		renewed := r.renewal()
 		number := r.raft.CurrentTerm()
+		began := time.Now()
 		err := r.Barrier(ctx)
+		r.machine.metrics.Since(metricBarrier, began)
 		if err == nil {
 			err = r.finishRestore(ctx)
 		}
@@ -89,6 +95,7 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 			err = r.readdress(ctx)
 		}
 		if err == nil {
+			r.machine.metrics.Since(metricEstablish, began)
 			err = until(ctx, renewed, run)
 		}
 		switch {

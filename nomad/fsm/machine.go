@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/shape"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -17,6 +19,8 @@ type machine struct {
 	state    *state.Store
 	registry *Registry
 	log      hclog.Logger
+	// metrics records how long commands take; nil does not.
+	metrics *metrics.Recorder
 	// ready are commands that this server proposed, decoded, by the first byte of their entries.
 	ready sync.Map
 
@@ -123,6 +127,9 @@ func decodeInto(cmd Command, body []byte) error {
 }
 
 func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {
+	if m.metrics != nil {
+		defer m.metrics.Since(MetricName(e.kind), time.Now())
+	}
 	tx := m.state.Write(index, e.time)
 	committed := false
 	defer func() {

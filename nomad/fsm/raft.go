@@ -15,6 +15,7 @@ import (
 	autopilot "github.com/hashicorp/raft-autopilot"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	// Dial opens a raft connection to another server.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	Log  hclog.Logger
+	// Metrics records how long commands take; nil does not.
+	Metrics *metrics.Recorder
 
 	// Zero values below mean the defaults of [Default].
 	HeartbeatTimeout  time.Duration
@@ -115,6 +118,7 @@ func Open(c Config) (*Raft, error) {
 		machine: newMachine(c.State, c.Registry, c.Log),
 		leading: make(chan bool, 1), ended: make(chan struct{}),
 	}
+	r.machine.metrics = c.Metrics
 	if err := r.start(c); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

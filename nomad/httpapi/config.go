@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/audit"
 )
@@ -24,8 +25,8 @@ type Config struct {
 	LocalNodeID func() string
 	// Self describes this agent.
 	Self func() *api.AgentSelf
-	// Gauges are this agent's numbers by the names of metrics.
-	Gauges func() map[string]float64
+	// Metrics are those of this agent.
+	Metrics *metrics.Recorder
 	// Health returns the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.

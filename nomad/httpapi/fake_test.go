@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 	"github.com/open-nomad/open-nomad/nomad/page"
 )
@@ -74,6 +75,19 @@ func last[Req, Resp any](t *testing.T, c *cluster, m wire.Method[Req, Resp]) *Re
 	return list[len(list)-1].(*Req)
 }
 
+// measured returns metrics with two gauges.
+func measured(c metrics.Config) *metrics.Recorder {
+	r, err := metrics.New(c)
+	if err != nil {
+		panic(err)
+	}
+	r.Read(func(emit metrics.Emit) {
+		emit("nomad.b", 2)
+		emit("nomad.a", 0.5)
+	})
+	return r
+}
+
 func handler(c *cluster) http.Handler {
 	return httpapi.New(httpapi.Config{
 		Servers: c,
@@ -87,8 +101,8 @@ func handler(c *cluster) http.Handler {
 		Self: func() *api.AgentSelf {
 			return &api.AgentSelf{Stats: map[string]map[string]string{"nomad": {"leader": "true"}}}
 		},
-		Gauges: func() map[string]float64 { return map[string]float64{"nomad.b": 2, "nomad.a": 0.5} },
-		Name:   "s1", Region: "global", Datacenter: "dc1",
+		Metrics: measured(metrics.Config{NoHost: true}),
+		Name:    "s1", Region: "global", Datacenter: "dc1",
 	})
 }
 

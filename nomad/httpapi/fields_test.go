@@ -18,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
@@ -153,8 +154,8 @@ func crowded() *cluster {
 func agentOf(c *cluster) http.Handler {
 	return httpapi.New(httpapi.Config{
 		Servers: c, Node: func(string) (wire.Caller, error) { return c, nil }, LocalNodeID: func() string { return "n1" },
-		Self:   func() *api.AgentSelf { return &api.AgentSelf{} },
-		Gauges: func() map[string]float64 { return map[string]float64{"nomad.a": 1} },
+		Self:    func() *api.AgentSelf { return &api.AgentSelf{} },
+		Metrics: measured(metrics.Config{NoHost: true}),
 		Health: func(context.Context) *api.AgentHealthResponse {
 			return &api.AgentHealthResponse{Client: &api.AgentHealth{Ok: true}, Server: &api.AgentHealth{Ok: true}}
 		},

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 )
 
 // Limits limit what clients may take of the HTTP port.
@@ -20,6 +21,8 @@ type Limits struct {
 	ConnsPerClient int
 	// Handshake limits the TLS handshake; 0 leaves it to the timeout of request headers.
 	Handshake time.Duration
+	// Metrics counts the connections; nil does not.
+	Metrics *metrics.Recorder
 }
 
 // Connections over the limit are served an error for a short time; further ones are closed.
@@ -32,7 +35,19 @@ const (
 
 // Guard applies the limits to a server and returns the listener for it, before TLS where secure.
 func (l Limits) Guard(server *http.Server, raw net.Listener, secure bool, log hclog.Logger) net.Listener {
-	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, slots: semaphore.NewWeighted(excessMax), log: log}
+	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, slots: semaphore.NewWeighted(excessMax), log: log, metrics: l.Metrics}
+	if l.Metrics != nil {
+		var open atomic.Int64
+		server.ConnState = func(_ net.Conn, now http.ConnState) {
+			switch now {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		}
+		l.Metrics.Read(func(emit metrics.Emit) { emit("nomad.agent.http.connections", float64(open.Load())) })
+	}
 	server.Handler = limited.refuse(server.Handler)
 	if !secure || l.Handshake <= 0 {
 		return limited
@@ -44,6 +59,8 @@ type limitedListener struct {
 	net.Listener
 	conns wire.ConnLimit
 	log   hclog.Logger
+	// metrics counts refused connections.
+	metrics *metrics.Recorder
 	// excess are the remote addresses of connections over the limit that are served an error.
 	excess sync.Map
 	slots  *semaphore.Weighted
@@ -62,6 +79,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if ok {
 			return counted, nil
 		}
+		l.metrics.Count("nomad.agent.http.exceeded", 1)
 		if l.slots.TryAcquire(1) {
 			return l.admitExcess(conn), nil
 		}

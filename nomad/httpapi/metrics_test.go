@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
 func TestMetricsAreGaugesByName(t *testing.T) {
@@ -34,5 +37,8 @@ func TestMetricsAreGaugesByName(t *testing.T) {
 		t.Error(err)
 	}
 	expect(t, send(h, "GET", "/v1/metrics?format=prometheus", ""), http.StatusUnsupportedMediaType, "Prometheus is not enabled")
+	on := httpapi.New(httpapi.Config{Servers: world(), Metrics: measured(metrics.Config{NoHost: true, Prometheus: true})})
+	expect(t, send(on, "GET", "/v1/metrics?format=prometheus", ""), http.StatusOK, "nomad_nomad_a 0.5")
+	expect(t, send(httpapi.New(httpapi.Config{Servers: world()}), "GET", "/v1/metrics", ""), http.StatusOK, `"Gauges":[]`)
 	expect(t, send(h, "GET", "/v1/metrics?format=xml", ""), http.StatusBadRequest, "xml")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	// 10 minutes.
 	StrangersFor time.Duration
 	Log          hclog.Logger
+	// Metrics records how long the peers are brought in step; nil does not.
+	Metrics *metrics.Recorder
 }
 
 // Join configures which servers to find.

@@ -27,7 +27,10 @@ func (m *Members) Lead(ctx context.Context) error {
 	}
 	for {
 		news, pause := m.news(), reconcileEvery
-		if err := m.reconcile(ctx); err != nil {
+		began := time.Now()
+		err := m.reconcile(ctx)
+		m.conf.Metrics.Since("nomad.leader.reconcile", began)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -66,7 +69,10 @@ func (m *Members) reconcile(ctx context.Context) error {
 		if n[0].id == m.conf.ID {
 			continue
 		}
-		if err := m.settle(ctx, n); err != nil && first == nil {
+		began := time.Now()
+		err := m.settle(ctx, n)
+		m.conf.Metrics.Since("nomad.leader.reconcileMember", began)
+		if err != nil && first == nil {
 			first = fmt.Errorf("server %s: %w", n.best().name, err)
 		}
 	}

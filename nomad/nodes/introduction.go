@@ -58,6 +58,7 @@ func (s *Service) admit(n *api.Node, token string) error {
 		return nil
 	}
 	s.violations.Add(1)
+	s.metrics.Count("nomad.client.introduction_violation_num", 1)
 	if s.introduction.Enforcement == EnforceStrict {
 		return fault.New(fault.Denied, "node %q is new, and the servers accept only introduced nodes (%w): create a token with "+
 			"\"nomad node intro create\" and start the client with -client-intro-token", n.Name, err)

@@ -41,6 +41,17 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// Watched returns how many nodes the leader expects heartbeats of; 0 elsewhere.
+func (s *Service) Watched() int {
+	s.mu.Lock()
+	d := s.watch
+	s.mu.Unlock()
+	if d == nil {
+		return 0
+	}
+	return d.len()
+}
+
 func (s *Service) watchDeadlines(ctx context.Context, d *deadlines) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -74,6 +85,7 @@ func (s *Service) lose(ctx context.Context, d *deadlines, due []deadline) {
 			if n == nil || n.Status == api.NodeStatusDown {
 				return nil
 			}
+			defer s.metrics.Since("nomad.heartbeat.invalidate", time.Now())
 			status, again := lossOf(tx, n, time.Now())
 			if status != n.Status {
 				if err := s.mark(ctx, n, status, time.Since(e.seen)); err != nil {

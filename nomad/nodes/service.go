@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -37,6 +38,8 @@ type Config struct {
 	Introduction Introduction
 
 	Heartbeat Heartbeat
+	// Metrics records how long nodes are marked as lost; nil does not.
+	Metrics *metrics.Recorder
 	// Jitter returns a random duration in [0, below). Nil means [rand.N]. Simulations make it repeatable.
 	Jitter func(below time.Duration) time.Duration
 }
@@ -67,6 +70,7 @@ type Service struct {
 	voters  func() (*api.Voters, bool, error)
 	beat    Heartbeat
 	jitter  func(time.Duration) time.Duration
+	metrics *metrics.Recorder
 
 	identities   *identity.Service
 	introduction Introduction
@@ -110,7 +114,7 @@ func New(c Config) *Service {
 		jitter = func(below time.Duration) time.Duration { return rand.N(below) }
 	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, jitter: jitter,
+		log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, jitter: jitter, metrics: c.Metrics,
 		identities: c.Identities, introduction: c.Introduction.complete(),
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	Rejections Rejections
 	// Ineligible takes a node out of scheduling.
 	Ineligible func(ctx context.Context, node string) error
+	// Metrics records how plans are verified and committed; nil does not.
+	Metrics *metrics.Recorder
 }
 
 // Applier verifies and commits plans, on the leader.
@@ -80,6 +83,11 @@ func (a *Applier) Run(ctx context.Context) error {
 			before = nil
 			continue
 		}
+		outstanding := 0.0
+		if before != nil {
+			outstanding = 1
+		}
+		a.Metrics.Sample("nomad.plan.outstanding_apply", outstanding)
 		now.add(a.queue.take(batchMax-len(batch), weightMax-now.weight()))
 		a.watchRejections(ctx, now)
 		before = now
@@ -119,10 +127,13 @@ func (f *flight) weight() int {
 
 // verify checks plans on the latest state and, if there is one, on top of the entry under way.
 func (a *Applier) verify(ctx context.Context, batch []*ticket, under *flight) (*flight, error) {
+	began := time.Now()
 	nodes, err := a.FleetCache.Fleet(ctx)
+	a.Metrics.Since("nomad.plan.wait_for_index", began)
 	if err != nil {
 		return nil, err
 	}
+	defer a.Metrics.Since("nomad.plan.evaluate", time.Now())
 	f := &flight{v: newVerifier(nodes, a.State.Read()), cmd: &Apply{}, done: make(chan struct{})}
 	if under != nil {
 		f.v.assume(under.left)
@@ -256,7 +267,9 @@ func (a *Applier) answer(f *flight, err error) {
 }
 
 func (a *Applier) propose(ctx context.Context, f *flight) error {
+	began := time.Now()
 	res, err := a.Raft.Propose(ctx, f.cmd)
+	a.Metrics.Since("nomad.plan.apply", began)
 	if err != nil {
 		return fmt.Errorf("commit plans: %w", err)
 	}

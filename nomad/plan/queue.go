@@ -78,6 +78,13 @@ func (q *queue) close() {
 	q.waiting = nil
 }
 
+// depth is the number of plans that wait.
+func (q *queue) depth() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 // withdraw takes a plan out that still waits, and reports whether it did.
 func (q *queue) withdraw(t *ticket) bool {
 	q.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/metrics"
 )
 
 // Rejections configures what happens to a node that the applier rejects plans on again and again though
@@ -51,8 +53,33 @@ func (r *rejected) note(node string, now time.Time, c Rejections) bool {
 	return true
 }
 
+// Depth is the number of plans that wait.
+func (a *Applier) Depth() int { return a.queue.depth() }
+
+// scoresMax is how many nodes [Applier.Gauges] reports.
+const scoresMax = 1000
+
+// Gauges reports how often plans were rejected on nodes within the window of the rejections.
+func (a *Applier) Gauges(emit metrics.Emit) {
+	a.rejected.mu.Lock()
+	scores := make(map[string]int, min(len(a.rejected.times), scoresMax))
+	for node, times := range a.rejected.times {
+		if len(scores) == scoresMax {
+			break
+		}
+		scores[node] = len(times)
+	}
+	a.rejected.mu.Unlock()
+	for node, n := range scores {
+		emit("nomad.plan.rejection_tracker.node_score", float64(n), metrics.Label{Name: "node_id", Value: node})
+	}
+}
+
 // watchRejections takes nodes out of scheduling that too many plans were rejected on.
 func (a *Applier) watchRejections(ctx context.Context, f *flight) {
+	for _, node := range f.refused {
+		a.Metrics.Count("nomad.plan.node_rejected", 1, metrics.Label{Name: "node_id", Value: node})
+	}
 	if !a.Rejections.Enabled || a.Ineligible == nil {
 		return
 	}

@@ -19,7 +19,7 @@ type serve = func(context.Context, any) (any, error)
 // guarded adds the interceptors to a handler. Every server on the way checks the caller. The server that serves the call
 // checks the secret of a node right before, even when it won an election while it held the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.permitted(h, s.stamped(limitCPU(h))))))))
+	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.permitted(h, s.stamped(s.counted(h, limitCPU(h)))))))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -27,13 +27,14 @@ func (s *Server) guarded(h wire.Handler) wire.Handler {
 
 func (s *Server) observed(h wire.Handler) serve {
 	next := h.Serve
-	if s.config.Observe == nil {
+	if s.config.Metrics == nil {
 		return next
 	}
+	m := s.meterOf(h)
 	return func(ctx context.Context, req any) (any, error) {
 		start := time.Now()
 		resp, err := next(ctx, req)
-		s.config.Observe(h.Name, time.Since(start), err)
+		m.done(start, err)
 		return resp, err
 	}
 }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -55,6 +56,9 @@ func (n onNode) Invoke(ctx context.Context, method string, req, resp any) error 
 			*secret = ""
 			defer func() { *secret = kept }()
 		}
+	}
+	if n.server.config.Metrics != nil {
+		defer n.server.config.Metrics.Since(MetricName(method), time.Now())
 	}
 	return n.node.Invoke(ctx, method, req, resp)
 }

@@ -49,6 +49,9 @@ func (s *Server) inRegion(ctx context.Context, h wire.Handler, req any, region s
 	}
 	err := fault.New(fault.Invalid, "No path to region")
 	all := s.config.Servers(region)
+	if len(all) > 0 { // any name may come in
+		s.config.Metrics.Count(metricRegion+region, 1)
+	}
 	for _, i := range rand.Perm(len(all)) {
 		conn, dialErr := s.peers.to(region, all[i])
 		if dialErr == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -38,8 +39,9 @@ type Config struct {
 	Servers func(region string) []string
 	// Hold is how long a call waits for a leader before it fails; 0 does not wait.
 	Hold time.Duration
-	// Observe, when set, is called after every call that was served here.
-	Observe func(method string, took time.Duration, err error)
+	// Metrics records the calls; nil does not. NoIdentityLabels leaves out of them who calls.
+	Metrics          *metrics.Recorder
+	NoIdentityLabels bool
 }
 
 // Raft is what the server needs of the consensus engine.
@@ -153,7 +155,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log, s.cpu)
+	err := wire.Serve(ctx, Counted(port.Listener(wire.ProtocolRPC), s.config.Metrics, metricAccept), s.Methods(), s.config.Log, s.cpu)
 	if whole.Err() != nil {
 		return nil // the port may learn of the end before ctx does
 	}

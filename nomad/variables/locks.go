@@ -111,6 +111,22 @@ func (s *Service) due(tx *state.Txn) (due []*api.VariableRow, next time.Duration
 	return due, next
 }
 
+// Locks returns how many locks are held, and how many have expired and keep their variables in a delay, as far as this
+// leader knows.
+func (s *Service) Locks() (held, delayed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Now()
+	for _, end := range s.ends {
+		if end.After(now) {
+			held++
+		} else {
+			delayed++
+		}
+	}
+	return held, delayed
+}
+
 // wait returns at a change, or after a time that is not 0.
 func wait(ctx context.Context, w *state.Watcher, d time.Duration) {
 	defer w.Stop()

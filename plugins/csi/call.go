@@ -46,7 +46,11 @@ func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[R
 	defer cancel()
 	c.learnSecrets(req)
 	f := new(fate)
+	began := time.Now()
 	resp, err := send(ctx, c, rpc, fn, req, f)
+	if c.observe != nil {
+		c.observe(rpc, status.Code(err).String(), time.Since(began))
+	}
 	switch {
 	case err == nil && resp == nil:
 		return nil, hole(rpc, "an empty reply")

@@ -46,7 +46,9 @@ type Config struct {
 	// function. Nil means gRPC.
 	Connect  Connector
 	Timeouts Timeouts
-	Log      hclog.Logger
+	// Observe is called after each call with the code of its outcome, such as "OK"; may be nil.
+	Observe func(rpc, code string, took time.Duration)
+	Log     hclog.Logger
 }
 
 // Dialer connects to the plugin at the socket path.
@@ -68,6 +70,7 @@ type Client struct {
 	controller pb.ControllerClient
 	node       pb.NodeClient
 	timeouts   Timeouts
+	observe    func(rpc, code string, took time.Duration)
 	log        hclog.Logger
 	turns      turns
 	secrets    mask.Masker
@@ -89,7 +92,7 @@ func New(c Config) (*Client, error) {
 	if err := CheckSocketPath(c.Socket); err != nil {
 		return nil, err
 	}
-	cl := &Client{timeouts: c.Timeouts, log: c.Log, close: func() error { return nil }}
+	cl := &Client{timeouts: c.Timeouts, observe: c.Observe, log: c.Log, close: func() error { return nil }}
 	if cl.log == nil {
 		cl.log = hclog.NewNullLogger()
 	}

@@ -152,7 +152,7 @@ func walkJobs(t *testing.T, a *kit.Agent) {
 
 func walkEvaluations(t *testing.T, a *kit.Agent) {
 	numbers, _, err := a.API.Operator().MetricsSummary(nil)
-	if err != nil || !slices.ContainsFunc(numbers.Gauges, func(g api.GaugeValue) bool { return g.Name == "nomad.nomad.blocked_evals.missed_wakes" }) {
+	if err != nil || !slices.ContainsFunc(numbers.Gauges, func(g api.GaugeValue) bool { return strings.HasSuffix(g.Name, ".nomad.blocked_evals.missed_wakes") }) {
 		t.Errorf("metrics %+v, %v", numbers, err)
 	}
 	stub := a.Running("web", 1)

@@ -39,6 +39,8 @@ type Config struct {
 	ACL      ACL    `hcl:"acl"`
 	Audit    Audit  `hcl:"audit"`
 	Limits   Limits `hcl:"limits"`
+	// Telemetry is what is measured, and where it goes.
+	Telemetry Telemetry `hcl:"telemetry"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`
 	// HTTPHeaders are added to every response of the HTTP API.
@@ -352,8 +354,9 @@ func Default() *Config {
 			CleanupDeadServers: autopilot.CleanupDeadServers, LastContactThreshold: autopilot.LastContactThreshold,
 			MaxTrailingLogs: int(autopilot.MaxTrailingLogs), ServerStabilizationTime: autopilot.ServerStabilizationTime,
 		},
-		ACL:    ACL{TokenTTL: 30 * time.Second, PolicyTTL: 30 * time.Second, RoleTTL: 30 * time.Second},
-		Limits: Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
+		ACL:       ACL{TokenTTL: 30 * time.Second, PolicyTTL: 30 * time.Second, RoleTTL: 30 * time.Second},
+		Limits:    Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
+		Telemetry: defaultTelemetry(),
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
 			Artifact: Artifact{
@@ -375,6 +378,8 @@ func (c *Config) SetDev() {
 		c.Server.Introduction.Enforcement = "none"
 	}
 	c.Client.Enabled = true
+	t := &c.Telemetry
+	t.Prometheus, t.PublishAllocs, t.PublishNode, t.AllocMetadata = true, true, true, true
 	c.Client.GCInterval, c.Client.GCDiskUsage, c.Client.GCInodeUsage = 10*time.Minute, 99, 99
 	if c.Plugins == nil {
 		c.Plugins = map[string]Plugin{}

@@ -80,8 +80,8 @@ func TestUnknownKeyIsNamedWithItsPlace(t *testing.T) {
 
 func TestKnownButUnusedKeyIsAWarning(t *testing.T) {
 	c := config.Default()
-	decode(t, c, "telemetry {\n  collection_interval = \"1s\"\n}")
-	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "telemetry is not used") {
+	decode(t, c, "telemetry {\n  disable_quota_utilization_metrics = true\n}")
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "telemetry.disable_quota_utilization_metrics is not used") {
 		t.Fatalf("warnings are %q", c.Warnings)
 	}
 }

@@ -3,11 +3,20 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
+
+// valueChecks checks values where they are written.
+var valueChecks = func() map[string]func(reflect.Value, tree.Value) error {
+	all := maps.Clone(auditValues)
+	maps.Copy(all, telemetryValues)
+	return all
+}()
 
 // decoder decodes a file over the configuration and knows the keys that are not used.
 type decoder struct {
@@ -23,7 +32,7 @@ func (c *Config) Decode(path string, body []byte) error {
 		return err
 	}
 	d := decoder{Decoder: tree.Decoder{Path: path}, into: c}
-	d.Unknown, d.Values = d.unknown, auditValues
+	d.Unknown, d.Values = d.unknown, valueChecks
 	d.Decode(c, items, "")
 	c.Warnings = append(c.Warnings, d.warnings...)
 	if len(d.Mistakes) > 0 {

@@ -91,6 +91,7 @@ var valuesOfKey = map[string][]string{
 	"audit.filter.endpoints":        {`= ["/a"]`, `= ["/b"]`},
 	"audit.filter.stages":           {`= ["OperationReceived"]`, `= ["*"]`},
 	"audit.filter.operations":       {`= ["GET"]`, `= ["*"]`},
+	"telemetry.prefix_filter":       {`= ["+a"]`, `= ["-a"]`},
 }
 
 // valuesOf are two values of a kind, as they are written; blocks and labels have one that is empty.

@@ -58,7 +58,7 @@ var known = map[string]bool{
 	"server.log_file":                              true,
 	"server.non_production":                        true,
 	"rpc":                                          true,
-	"telemetry":                                    true,
+	"telemetry.disable_quota_utilization_metrics":  true,
 	"enable_syslog":                                true,
 	"syslog_facility":                              true,
 	"disable_update_check":                         true,

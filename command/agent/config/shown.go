@@ -20,6 +20,7 @@ func (c *Config) Shown() map[string]any {
 		"AdvertiseAddrs": c.Advertise.shown(""),
 		"ACL":            c.ACL.shown(),
 		"Audit":          c.Audit.shown(),
+		"Telemetry":      c.Telemetry.shown(),
 		"Server":         c.Server.shown(),
 		"Client":         c.Client.shown(),
 		"Plugins":        pluginsShown(c.Plugins),

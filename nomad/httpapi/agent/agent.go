@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
@@ -16,8 +17,8 @@ type Config struct {
 	Name, Datacenter string
 	// Self describes this agent.
 	Self func() *api.AgentSelf
-	// Gauges are this agent's numbers by the names of metrics.
-	Gauges func() map[string]float64
+	// Metrics are those of this agent; nil has none.
+	Metrics *metrics.Recorder
 	// Health reports the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.

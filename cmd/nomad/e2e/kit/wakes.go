@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/nomad/api"
@@ -20,7 +21,7 @@ func (a *Agent) wokeAll() {
 		return
 	}
 	for _, g := range numbers.Gauges {
-		if g.Name == "nomad.nomad.blocked_evals.missed_wakes" && g.Value > 0 {
+		if strings.HasSuffix(g.Name, ".nomad.blocked_evals.missed_wakes") && g.Value > 0 {
 			a.tb.Errorf("%v evaluations could run and nobody had woken them", g.Value)
 		}
 	}

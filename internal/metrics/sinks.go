@@ -1,0 +1,98 @@
+package metrics
+
+import (
+	"slices"
+
+	gometrics "github.com/hashicorp/go-metrics"
+	goprometheus "github.com/hashicorp/go-metrics/prometheus"
+)
+
+// service is the first part of each name.
+const service = "nomad"
+
+// hostLabel gives metrics to Prometheus with the host as a label: in the names of gauges, where go-metrics puts it, it would
+// make another metric for each host.
+type hostLabel struct {
+	sink *goprometheus.PrometheusSink
+	host string
+	on   bool
+}
+
+func (h *hostLabel) key(key []string) []string {
+	if h.on && len(key) > 2 && key[1] == h.host {
+		return slices.Concat(key[:1], key[2:])
+	}
+	return key
+}
+
+func (h *hostLabel) labels(labels []Label) []Label {
+	if !h.on {
+		return labels
+	}
+	return append(slices.Clip(labels), Label{Name: "host", Value: h.host})
+}
+
+// SetGauge implements [gometrics.MetricSink].
+func (h *hostLabel) SetGauge(key []string, v float32) { h.SetGaugeWithLabels(key, v, nil) }
+
+// SetGaugeWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) SetGaugeWithLabels(key []string, v float32, labels []Label) {
+	h.sink.SetGaugeWithLabels(h.key(key), v, h.labels(labels))
+}
+
+// SetPrecisionGauge implements [gometrics.PrecisionGaugeMetricSink].
+func (h *hostLabel) SetPrecisionGauge(key []string, v float64) {
+	h.SetPrecisionGaugeWithLabels(key, v, nil)
+}
+
+// SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
+func (h *hostLabel) SetPrecisionGaugeWithLabels(key []string, v float64, labels []Label) {
+	h.sink.SetPrecisionGaugeWithLabels(h.key(key), v, h.labels(labels))
+}
+
+// EmitKey implements [gometrics.MetricSink]. Prometheus has no such metrics.
+func (*hostLabel) EmitKey([]string, float32) {}
+
+// IncrCounter implements [gometrics.MetricSink].
+func (h *hostLabel) IncrCounter(key []string, v float32) { h.IncrCounterWithLabels(key, v, nil) }
+
+// IncrCounterWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) IncrCounterWithLabels(key []string, v float32, labels []Label) {
+	h.sink.IncrCounterWithLabels(key, v, h.labels(labels))
+}
+
+// AddSample implements [gometrics.MetricSink].
+func (h *hostLabel) AddSample(key []string, v float32) { h.AddSampleWithLabels(key, v, nil) }
+
+// AddSampleWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) AddSampleWithLabels(key []string, v float32, labels []Label) {
+	h.sink.AddSampleWithLabels(key, v, h.labels(labels))
+}
+
+// reading collects gauges that sources emit for one reader. It is for one goroutine.
+type reading struct {
+	gometrics.BlackholeSink
+	values []gaugeValue
+}
+
+type gaugeValue struct {
+	key    []string
+	value  float64
+	labels []Label
+}
+
+// SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
+func (r *reading) SetPrecisionGaugeWithLabels(key []string, v float64, labels []Label) {
+	r.values = append(r.values, gaugeValue{key, v, labels})
+}
+
+// gauges asks the sources.
+func (r *Recorder) gauges() ([]gaugeValue, error) {
+	sink := &reading{}
+	m, err := r.measure(sink)
+	if err != nil {
+		return nil, err
+	}
+	r.collect(m)
+	return sink.values, nil
+}
