@@ -11,13 +11,14 @@ import (
 
 // unshown are the fields of the configuration that are told to nobody who asks for the agent's, and why.
 var unshown = map[string]string{
-	"Server.Encrypt":       "a key",
-	"Server.FenceHook":     "clients know no such key",
-	"Server.Scheduler":     "the servers' is at /v1/operator/scheduler/configuration",
-	"ACL.ReplicationToken": "a secret",
-	"Client.IntroToken":    "a secret",
-	"Warnings":             "they are in the log",
-	"Again":                "no value",
+	"Server.Encrypt":          "a key",
+	"Server.FenceHook":        "clients know no such key",
+	"Server.Scheduler":        "the servers' is at /v1/operator/scheduler/configuration",
+	"ACL.ReplicationToken":    "a secret",
+	"Client.IntroToken":       "a secret",
+	"Warnings":                "they are in the log",
+	"Again":                   "no value",
+	"Telemetry.CirconusToken": "a secret",
 }
 
 // Every field of the configuration changes what is shown of it, or is on the list of those that do not.
