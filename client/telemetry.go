@@ -273,7 +273,7 @@ func metaOf(a *api.Allocation, task, key string) (v string, ok bool) {
 	return v, ok
 }
 
-// Gauges reports what this node knows now.
+// Gauges reports the present values of this node.
 func (c *Client) Gauges(emit metrics.Emit) {
 	c.measured.mu.Lock()
 	values := append([]value{}, c.measured.host...)

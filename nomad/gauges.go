@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gauges"
 )
 
-// Gauges reports what this server knows now. What concerns the whole cluster is reported by the leader only, so that the
-// sum over the servers is right; during an election nobody reports it.
+// Gauges reports the present values of this server. What concerns the whole cluster is reported by the leader only, so that the
+// sum over the servers is right; during an election no server reports it.
 func (s *Server) Gauges(emit metrics.Emit) {
 	tx := s.state.Read()
 	emit("raft.appliedIndex", float64(s.raft.AppliedIndex()))

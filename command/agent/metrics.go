@@ -20,7 +20,7 @@ func (a *agent) openMetrics() (err error) {
 	return a.metrics.Global()
 }
 
-// gauges reports what the parts of this agent know now.
+// gauges reports the present values of the parts of this agent.
 func (a *agent) gauges(emit metrics.Emit) {
 	if a.server != nil {
 		a.server.Gauges(emit)

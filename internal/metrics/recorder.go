@@ -81,7 +81,7 @@ func (r *Recorder) Read(s Source) {
 	r.sources = append(r.sources, s)
 }
 
-// collect asks all sources; emitted gauges go to m, which prefixes and filters them.
+// collect calls all sources; emitted gauges go to m, which prefixes and filters them.
 func (r *Recorder) collect(m *gometrics.Metrics) {
 	r.mu.Lock()
 	sources := slices.Clone(r.sources)

@@ -86,7 +86,7 @@ func (r *reading) SetPrecisionGaugeWithLabels(key []string, v float64, labels []
 	r.values = append(r.values, gaugeValue{key, v, labels})
 }
 
-// gauges asks the sources.
+// gauges calls the sources.
 func (r *Recorder) gauges() ([]gaugeValue, error) {
 	sink := &reading{}
 	m, err := r.measure(sink)

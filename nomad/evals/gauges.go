@@ -43,7 +43,7 @@ func (s *Service) Gauges(emit metrics.Emit) {
 	}
 }
 
-// blockedJobsMax limits how many blocked evaluations are looked at for what they wait for.
+// blockedJobsMax limits how many blocked evaluations are examined.
 const blockedJobsMax = 1000
 
 // blockedGauges reports the processors and the memory that blocked evaluations wait for, by job, and by datacenter and class

@@ -2,7 +2,7 @@ package fsm
 
 import "fmt"
 
-// names are the metrics with the durations of commands: names as users know them from dashboards where there are any.
+// names are the metrics with the durations of commands: the names in existing dashboards where there are any.
 var names = map[Kind]string{
 	KindNodeRegister: "nomad.fsm.register_node", KindNodeStatus: "nomad.fsm.node_status_update",
 	KindNodeEligibility: "nomad.fsm.node_eligibility_update", KindNodeDrain: "nomad.fsm.node_drain_update",

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/access"
 )
 
-// names are the metrics of methods where they are not those of [MetricName]: names as users know them from dashboards.
+// names are the metrics of methods where they are not those of [MetricName]: the names in existing dashboards.
 var names = map[string]string{
 	"Node.Register": "nomad.client.register", "Node.Heartbeat": "nomad.client.update_status", "Node.Assignments": "nomad.client.get_client_allocs",
 	"Node.UpdateAllocs": "nomad.client.update_alloc", "Node.List": "nomad.client.list", "Node.Get": "nomad.client.get_node",

@@ -111,8 +111,8 @@ func (s *Service) due(tx *state.Txn) (due []*api.VariableRow, next time.Duration
 	return due, next
 }
 
-// Locks returns how many locks are held, and how many have expired and keep their variables in a delay, as far as this
-// leader knows.
+// Locks returns how many locks are held, and how many have expired and keep their variables in a delay, by the
+// clock of this leader.
 func (s *Service) Locks() (held, delayed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// metrics returns the metrics of this agent. It asks no server, so that it works during an election.
+// metrics returns the metrics of this agent. It calls no server, so that it works during an election.
 func (a Config) metrics(c *endpoint.Call) (any, error) {
 	switch format := c.Params.Get("format"); format {
 	case "prometheus":
