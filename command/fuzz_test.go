@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/rest"
 )
 
 // shapes are the types of answers by their paths; x is the id of everything.
@@ -38,6 +39,8 @@ var shapes = map[string]any{
 	"/v1/deployment/fail/x": api.DeploymentUpdateResponse{}, "/v1/deployment/promote/x": api.DeploymentUpdateResponse{}, "/v1/deployment/pause/x": api.DeploymentUpdateResponse{},
 	"/v1/volumes": []*api.VolumeStub{}, "/v1/volume/csi/x": api.VolumeDetail{}, "/v1/volume/csi/x/create": api.VolumeWriteResponse{},
 	"/v1/volumes/attachments": []*api.AttachmentStub{}, "/v1/volumes/external": api.VolumeListExternalResponse{}, "/v1/volumes/snapshot": api.SnapshotListResponse{},
+	"/v1/volumes/doctor": rest.VolumeReport{}, "/v1/volume/csi/x/doctor": rest.VolumeReport{}, "/v1/volume/csi/x/timeline": []*api.VolumeEvent{},
+	"/v1/plugins/doctor": rest.PluginsReport{}, "/v1/plugin/csi/x/doctor": rest.PluginsReport{},
 	"/v1/plugins": []*api.PluginStub{}, "/v1/plugin/csi/x": api.Plugin{},
 	"/v1/namespaces": []*api.Namespace{}, "/v1/namespace/x": api.Namespace{}, "/v1/regions": []string{}, "/v1/search": struct{ Matches map[string][]string }{},
 	"/v1/agent/self": api.AgentSelf{}, "/v1/agent/members": api.ServerMembers{}, "/v1/agent/servers": []string{}, "/v1/agent/keyring/list": api.KeyringResponse{},

@@ -88,6 +88,12 @@ volume status
 volume status x
 volume status -verbose x
 volume attachments
+volume doctor
+volume doctor x
+volume doctor -fix -yes x
+volume timeline x
+plugin doctor
+plugin doctor -verbose x
 volume create $VOLUME
 volume register $VOLUME
 volume detach x x

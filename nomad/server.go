@@ -217,7 +217,7 @@ func (s *Server) services() {
 	sealed := secrets.New(secrets.Config{Keys: s.keyring, Variable: variableService.Items})
 	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Secrets: sealed, Limits: s.conf.Volumes})
 	volumeService := volumes.New(volumes.Config{
-		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Secrets: sealed, Drivers: volumeReconciler, Outcomes: volumeReconciler,
+		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Secrets: sealed, Drivers: volumeReconciler, Outcomes: volumeReconciler, Reconciler: volumeReconciler,
 		Patience: s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
 	})
 	gcService := gc.New(gc.Config{

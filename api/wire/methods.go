@@ -157,6 +157,12 @@ var (
 	VolumeAttachments = Method[api.VolumeAttachmentListRequest, api.VolumeAttachmentListResponse]{"Volume.Attachments", Any, ByUser, listVolumes}
 	// VolumeGet reads one volume.
 	VolumeGet = Method[api.VolumeGetRequest, api.VolumeGetResponse]{"Volume.Get", Any, ByUser, inNamespace("csi-read-volume", "csi-mount-volume", "read-job")}
+	// VolumeDoctor reports what is wrong with volumes.
+	VolumeDoctor = Method[api.VolumeDoctorRequest, api.VolumeDoctorResponse]{"Volume.Doctor", Any, ByUser, inNamespace("csi-read-volume", "csi-mount-volume", "read-job")}
+	// VolumeRepair makes the safe repairs of a volume.
+	VolumeRepair = Method[api.VolumeRepairRequest, api.VolumeRepairResponse]{"Volume.Repair", Leader, ByUser, writeVolume.and(pluginRead)}
+	// VolumeTimeline reads what happened to a volume.
+	VolumeTimeline = Method[api.VolumeTimelineRequest, api.VolumeTimelineResponse]{"Volume.Timeline", Any, ByUser, inNamespace("csi-read-volume", "csi-mount-volume", "read-job")}
 	// VolumeClaim waits until an allocation's claim is ready.
 	VolumeClaim = Method[api.VolumeClaimRequest, api.VolumeClaimResponse]{"Volume.Claim", Leader, ByNode, internal}
 	// VolumeUnpublish reports that a volume is unmounted.
@@ -179,6 +185,8 @@ var (
 	PluginList = Method[api.PluginListRequest, api.PluginListResponse]{"Plugin.List", Any, ByUser, on(api.OnPlugin, "list")}
 	// PluginGet reads one CSI plugin.
 	PluginGet = Method[api.PluginGetRequest, api.PluginGetResponse]{"Plugin.Get", Any, ByUser, pluginRead.and(seeing("read-job"))}
+	// PluginDoctor calls the instances of CSI plugins and reports what is wrong with them.
+	PluginDoctor = Method[api.PluginDoctorRequest, api.PluginDoctorResponse]{"Plugin.Doctor", Leader, ByUser, pluginRead.and(seeing("read-job"))}
 )
 
 // Methods of Status.
@@ -271,6 +279,12 @@ var (
 	SystemGC = Method[api.WriteRequest, api.WriteMeta]{"System.GC", Leader, ByUser, management}
 	// SystemReconcile recounts job summaries.
 	SystemReconcile = Method[api.WriteRequest, api.WriteMeta]{"System.Reconcile", Leader, ByUser, management}
+)
+
+// Methods of NodePlugin.
+var (
+	// NodePluginProbe calls the node's instances of a CSI plugin.
+	NodePluginProbe = Method[api.NodePluginProbeRequest, api.NodePluginProbeResponse]{"NodePlugin.Probe", OnNode, ByServer, internal}
 )
 
 // Methods of Controller.

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
-// Handlers serve the controller calls that servers make on this node.
+// Handlers serve the controller calls and probes that servers make on this node.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.ControllerValidate.Handle(s.validate),
@@ -25,6 +25,7 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.ControllerSnapshotDelete.Handle(s.snapshotDelete),
 		wire.ControllerSnapshotList.Handle(s.snapshotList),
 		wire.ControllerVerify.Handle(s.verify),
+		wire.NodePluginProbe.Handle(s.probe),
 	}
 }
 

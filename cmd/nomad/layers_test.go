@@ -52,7 +52,7 @@ func packages(t *testing.T) []pkg {
 // layers gives each package its layer; the longest matching prefix decides. "x/" means all below x.
 var layers = map[string]int{
 	"api": 0, "api/": 0, "internal/": 0,
-	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/commandtext": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
+	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/commandtext": 1, "nomad/volumes/doctor": 1, "nomad/volumes/timeline": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1, "nomad/acl/policy": 1,
 	"nomad/login/claims": 1, "nomad/services/registry": 1, "nomad/login/provider": 2, "nomad/login/fetch": 2,
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/access": 2, "nomad/identity": 2, "nomad/rpc": 2, "nomad/page": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
@@ -78,7 +78,7 @@ func layerOf(path string) int {
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
 var sameLayer = []string{
-	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/secrets>nomad/state", "nomad/services/registry>jobspec/taskenv",
+	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/volumes/doctor>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/secrets>nomad/state", "nomad/services/registry>jobspec/taskenv",
 	"nomad/jobs/ledger>nomad/", "nomad/login/provider>nomad/login/fetch", "nomad/deployments/tally>nomad/state",
 	"plugins/>plugins/", "client/fingerprint>plugins/", "client/fingerprint>client/secrets",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",

@@ -10,7 +10,7 @@ import (
 func Group() *cli.Command {
 	return session.Group("volume", "make and look at CSI volumes",
 		Init("init"), Create("create"), Register("register"), Status("status"),
-		Deregister("deregister"), Delete("delete"), Detach("detach"), Attachments("attachments"),
+		Deregister("deregister"), Delete("delete"), Detach("detach"), Attachments("attachments"), Doctor("doctor"), Timeline("timeline"),
 		session.Group("snapshot", "make and look at snapshots",
 			SnapshotCreate("create"), SnapshotDelete("delete"), SnapshotList("list")))
 }

@@ -79,6 +79,25 @@ func world() *cluster {
 			{PluginID: r.PluginID, ExternalID: "x1", NodeID: r.NodeID, VolumeID: r.VolumeID, State: "unpublishing", Remedy: "nomad volume detach -force v1 n1"},
 		}, QueryMeta: meta}, nil
 	})
+	found := []*api.StorageFinding{{Namespace: "default", VolumeID: "v1", PluginID: "hostpath", Kind: "node-lost", Severity: api.SeverityError, Text: "the node is down", Repair: api.RepairRetry}}
+	on(c, wire.VolumeDoctor, func(r *api.VolumeDoctorRequest) (*api.VolumeDoctorResponse, error) {
+		if r.ID != "" && r.ID != "v1" {
+			return &api.VolumeDoctorResponse{QueryMeta: meta}, nil
+		}
+		return &api.VolumeDoctorResponse{Volumes: 1, Findings: found, QueryMeta: meta}, nil
+	})
+	on(c, wire.VolumeRepair, func(r *api.VolumeRepairRequest) (*api.VolumeRepairResponse, error) {
+		return &api.VolumeRepairResponse{Repairs: []*api.VolumeRepair{{Repair: api.RepairRetry, Text: "the calls of " + r.ID + " are made"}}, Findings: found, WriteMeta: api.WriteMeta{Index: 8}}, nil
+	})
+	on(c, wire.VolumeTimeline, func(r *api.VolumeTimelineRequest) (*api.VolumeTimelineResponse, error) {
+		return &api.VolumeTimelineResponse{Known: r.ID == "v1", Events: []*api.VolumeEvent{{Time: 1, Index: 7, What: "claim", Result: "ready", AllocID: "a1", After: 5}}, QueryMeta: meta}, nil
+	})
+	on(c, wire.PluginDoctor, func(r *api.PluginDoctorRequest) (*api.PluginDoctorResponse, error) {
+		if r.ID == "missing" {
+			return &api.PluginDoctorResponse{QueryMeta: meta}, nil
+		}
+		return &api.PluginDoctorResponse{Plugins: 1, Reports: []*api.PluginReport{{ID: "hostpath", Instances: []*api.PluginInstance{{NodeID: "n1", Type: "node", Asked: true, Ready: true}}}}, QueryMeta: meta}, nil
+	})
 	on(c, wire.VolumeDetach, func(r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
 		if r.By != "from 192.0.2.1" && r.By != "from 127.0.0.1" {
 			return nil, fault.New(fault.Internal, "by %q", r.By)

@@ -23,6 +23,7 @@ const (
 	TableClaims      = "claims"
 	TableSnapshots   = "snapshots"
 	TableAttachments = "attachments"
+	TableTimelines   = "volume_timelines"
 	TableNamespaces  = "namespaces"
 	TableNodePools   = "node_pools"
 	TableConfig      = "config"
@@ -111,6 +112,9 @@ var (
 		TableSnapshots, func(i *api.SnapshotIntent) stamps { return stamps{&i.CreateIndex, &i.ModifyIndex} },
 		unique(func(i *api.SnapshotIntent) string { return rowKey(i.PluginID, i.Name, intentKind(i.Delete)) }),
 	)
+	timelines = tableOf[api.VolumeTimeline](
+		TableTimelines, nil, unique(func(l *api.VolumeTimeline) string { return rowKey(l.Namespace, l.VolumeID) }),
+	)
 	namespaces = tableOf(
 		TableNamespaces, func(n *api.Namespace) stamps { return stamps{&n.CreateIndex, &n.ModifyIndex} },
 		unique(func(n *api.Namespace) string { return n.Name }),
@@ -190,7 +194,7 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
 		rootKeys.layout, aclTokens.layout, aclPolicies.layout, aclRoles.layout, aclAuthMethods.layout, aclBindingRules.layout,
-		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout, services.layout,
+		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout, services.layout, timelines.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/share"
+	"github.com/open-nomad/open-nomad/nomad/volumes/timeline"
 )
 
 // Txn is a consistent view of all tables; one from [Store.Write] can also change them.
@@ -15,6 +16,8 @@ type Txn struct {
 	// counted are the job summaries that this transaction made and may still change; counting is the latest.
 	counted  map[*api.JobSummary]bool
 	counting *api.JobSummary
+	// call is the driver's call whose result the command records.
+	call timeline.Call
 }
 
 // Index is the raft index being applied, or of the last commit that a read sees.
@@ -41,8 +44,9 @@ func (t *Txn) TableIndex(names ...string) uint64 {
 	return highest
 }
 
-// Commit publishes the changes, wakes their watchers, and feeds them.
+// Commit adds the changes to the timelines of volumes, publishes them, wakes their watchers, and feeds them.
 func (t *Txn) Commit() {
+	t.recordTimelines()
 	t.mem.commit()
 	t.store.published(&t.mem)
 	t.store.writing.Unlock()

@@ -45,6 +45,8 @@ func (s *Service) secretsOf(req any) (given, stored []map[string]string) {
 		return []map[string]string{r.Secrets}, s.volumeSecrets(r.Namespace, r.VolumeID)
 	case *api.VolumeDetachRequest:
 		return nil, s.volumeSecrets(r.Namespace, r.VolumeID)
+	case *api.VolumeRepairRequest:
+		return nil, s.volumeSecrets(r.Namespace, r.ID)
 	case *api.SnapshotCreateRequest:
 		for _, c := range r.Snapshots {
 			if c != nil {

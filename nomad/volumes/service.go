@@ -26,6 +26,8 @@ type Config struct {
 	Secrets *secrets.Box
 	// Outcomes knows what drivers answered to intents.
 	Outcomes Outcomes
+	// Reconciler retries calls and probes plugins.
+	Reconciler Reconciler
 	// Patience is how long a caller waits for another try after the first one failed; 0 means 10 s.
 	Patience time.Duration
 	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can
@@ -46,6 +48,14 @@ type Drivers interface {
 	// Unmount asks the node of a claim to unmount and waits until it has. With force the node does what its plugin
 	// cannot, or is not there to do.
 	Unmount(ctx context.Context, c *api.VolumeClaim, force bool) error
+}
+
+// Reconciler is the loop of the leader that calls drivers for what the state intends.
+type Reconciler interface {
+	// Retry makes the failed calls about a volume, its claims and its snapshots now.
+	Retry(v *api.Volume)
+	// Probe calls the instances of a plugin on a node, with calls that read no volume.
+	Probe(ctx context.Context, node, plugin string) ([]*api.PluginInstance, error)
 }
 
 // Outcomes knows what drivers answered to the intents of this leader's term.
@@ -69,6 +79,7 @@ type Service struct {
 	drivers     Drivers
 	secrets     *secrets.Box
 	outcomes    Outcomes
+	reconciler  Reconciler
 	patience    time.Duration
 	limitExpiry time.Duration
 	now         func() time.Time
@@ -85,7 +96,7 @@ func New(c Config) *Service {
 		c.Now = time.Now
 	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes, secrets: c.Secrets,
+		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes, secrets: c.Secrets, reconciler: c.Reconciler,
 		patience: cmp.Or(c.Patience, patience), limitExpiry: cmp.Or(c.LimitExpiry, ledger.LimitExpiry), now: c.Now,
 	}
 }
@@ -101,6 +112,9 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.VolumeList.Handle(s.List),
 		wire.VolumeAttachments.Handle(s.Attachments),
 		wire.VolumeGet.Handle(s.Get),
+		wire.VolumeDoctor.Handle(s.Doctor),
+		wire.VolumeRepair.Handle(masked(s, s.Repair)),
+		wire.VolumeTimeline.Handle(s.Timeline),
 		wire.VolumeClaim.Handle(s.Claim),
 		wire.VolumeUnpublish.Handle(s.Unpublish),
 		wire.VolumeConfirmIntent.Handle(s.ConfirmIntent),
@@ -110,6 +124,7 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.VolumeSnapshotList.Handle(masked(s, s.ListSnapshots)),
 		wire.PluginList.Handle(s.ListPlugins),
 		wire.PluginGet.Handle(s.GetPlugin),
+		wire.PluginDoctor.Handle(s.PluginDoctor),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Routes are the endpoints of volumes, of their snapshots and of CSI plugins.
-func Routes() []endpoint.Route { return slices.Concat(volumeRoutes, pluginRoutes) }
+func Routes() []endpoint.Route { return slices.Concat(volumeRoutes, doctorRoutes, pluginRoutes) }
 
 var volumeRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/volumes", Serve: volumeList},

@@ -285,7 +285,7 @@ func (vs *Volumes) nodeRefusal(n *api.Node, w want) string {
 		vs.missing[PluginResource(plugin)] = true
 		return fmt.Sprintf("CSI plugin %s has not reported its name for client %s", plugin, n.ID)
 	}
-	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
+	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !claim.Reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
 		return vs.outsideTopology(w.volume)
 	}
 	return ""
@@ -369,21 +369,6 @@ func appendUnique[T comparable](list []T, e T) []T {
 	return append(list, e)
 }
 
-// reaches reports whether the node's segments contain all of at least one of the volume's topologies.
-func reaches(node *api.Topology, volume []*api.Topology) bool {
-	wanted := 0
-	for _, t := range volume {
-		if t == nil || len(t.Segments) == 0 {
-			continue
-		}
-		wanted++
-		if node != nil && contains(node.Segments, t.Segments) {
-			return true
-		}
-	}
-	return wanted == 0
-}
-
 // topologiesShown bounds how many topologies of a volume are named.
 const topologiesShown = 5
 
@@ -405,20 +390,4 @@ func topologyList(list []*api.Topology) string {
 		all = append(all, strings.Join(segments, ","))
 	}
 	return strings.Join(all, " or ")
-}
-
-// contains compares keys without regard to case.
-func contains(have, want map[string]string) bool {
-	for k, v := range want {
-		got, ok := have[k]
-		for other, value := range have {
-			if !ok && strings.EqualFold(other, k) {
-				got, ok = value, true
-			}
-		}
-		if !ok || got != v {
-			return false
-		}
-	}
-	return true
 }

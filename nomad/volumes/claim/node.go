@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -37,4 +38,36 @@ func Full(n *api.Node, plugin string, count int64) string {
 		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID)
 	}
 	return ""
+}
+
+// Reaches reports whether a node with these segments can use a volume: they contain all segments of at least one of the
+// volume's topologies. A volume without topologies can be used everywhere.
+func Reaches(node *api.Topology, volume []*api.Topology) bool {
+	wanted := 0
+	for _, t := range volume {
+		if t == nil || len(t.Segments) == 0 {
+			continue
+		}
+		wanted++
+		if node != nil && contains(node.Segments, t.Segments) {
+			return true
+		}
+	}
+	return wanted == 0
+}
+
+// contains compares keys without regard to case.
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		got, ok := have[k]
+		for other, value := range have {
+			if !ok && strings.EqualFold(other, k) {
+				got, ok = value, true
+			}
+		}
+		if !ok || got != v {
+			return false
+		}
+	}
+	return true
 }

@@ -95,6 +95,7 @@ func (c *Evict) claims(tx *state.Txn) (list []*api.VolumeClaim) {
 
 // Apply records the driver's reply.
 func (c *Attached) Apply(tx *state.Txn) (any, error) {
+	tx.NoteCall(time.Duration(c.Took), c.Reason)
 	i := ledger.Intent{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, Fence: c.Fence}
 	switch {
 	case c.Prepare:

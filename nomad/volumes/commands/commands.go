@@ -37,6 +37,8 @@ type Answer struct {
 	Final     bool   `msg:",omitempty"`
 	// Uncertain is set when a call of the intent that failed, this or an earlier one, may have had its effect.
 	Uncertain bool `msg:",omitempty"`
+	// Took is the time of the driver's last call in nanoseconds; 0 means unknown.
+	Took int64 `msg:",omitempty"`
 }
 
 // Provisioned records the result of a creation. While the volume replaces an earlier creation it is the result of that
@@ -170,6 +172,8 @@ type Attached struct {
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`
 	Attempts  int   `msg:",omitempty"`
+	// Took is the time of the driver's last call in nanoseconds; 0 means unknown.
+	Took int64 `msg:",omitempty"`
 	// Prepare looks up the provider's id of the node, which was not known when the intent was made.
 	Prepare bool `msg:",omitempty"`
 	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 means no news of its limit.
@@ -205,6 +209,8 @@ type SnapshotAnswer struct {
 	Unwanted  bool `msg:",omitempty"`
 	// Made is set when the driver has cut a snapshot that was still requested at the time of the call.
 	Made bool `msg:",omitempty"`
+	// Took is the time of the driver's last call in nanoseconds; 0 means unknown.
+	Took int64 `msg:",omitempty"`
 }
 
 // GiveUpSnapshot ends what is intended with a snapshot that is named by its name, or by the driver's id. While the id

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -141,6 +142,7 @@ func (a Answer) answered(tx *state.Txn, states ...api.VolumeState) (*api.Volume,
 
 // Apply stores what the driver created.
 func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
+	tx.NoteCall(time.Duration(c.Answer.Took), c.Answer.Reason)
 	v, err := c.Answer.answered(tx, api.VolumeCreating, api.VolumeDeleting)
 	if err != nil {
 		return nil, err

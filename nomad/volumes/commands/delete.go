@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -191,6 +192,7 @@ func Doomed(v *api.Volume) *api.Volume {
 
 // Apply forgets the deleted volume, or gives it back when the driver refused.
 func (c *EndDelete) Apply(tx *state.Txn) (any, error) {
+	tx.NoteCall(time.Duration(c.Answer.Took), c.Answer.Reason)
 	v, err := c.Answer.answered(tx, api.VolumeCreating, api.VolumeDeleting)
 	if err != nil {
 		return nil, err

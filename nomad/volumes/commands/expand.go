@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -74,6 +75,7 @@ func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
 
 // Apply stores the new capacity and which nodes owe an expansion, for all specs of the external volume.
 func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
+	tx.NoteCall(time.Duration(c.Answer.Took), c.Answer.Reason)
 	v, err := c.Answer.answered(tx, api.VolumeExpanding)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"maps"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -176,6 +177,7 @@ func Leaving(tx *state.Txn, plugin, name string) *api.SnapshotIntent {
 
 // Apply ends the intent, or notes why it is tried again.
 func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
+	tx.NoteCall(time.Duration(c.Took), c.Reason)
 	old := tx.SnapshotIntent(c.PluginID, c.Name, c.Delete)
 	if old == nil || old.Operation() != c.Intent {
 		return nil, fault.New(fault.Conflict, "snapshot %q: intent %d has ended", c.Name, c.Intent)

@@ -17,8 +17,8 @@ const (
 func (z *Answer) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -43,6 +43,10 @@ func (z *Answer) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Uncertain == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Took == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -78,6 +82,11 @@ func (z *Answer) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Uncertain"
 			o = append(o, 0xa9, 0x55, 0x6e, 0x63, 0x65, 0x72, 0x74, 0x61, 0x69, 0x6e)
 			o = msgp.AppendBool(o, z.Uncertain)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Took"
+			o = append(o, 0xa4, 0x54, 0x6f, 0x6f, 0x6b)
+			o = msgp.AppendInt64(o, z.Took)
 		}
 	}
 	return
@@ -141,6 +150,12 @@ func (z *Answer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Uncertain")
 				return
 			}
+		case "Took":
+			z.Took, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Took")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -155,7 +170,7 @@ func (z *Answer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Answer) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.Reason) + 6 + msgp.BoolSize + 10 + msgp.BoolSize
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.Reason) + 6 + msgp.BoolSize + 10 + msgp.BoolSize + 5 + msgp.Int64Size
 	return
 }
 
@@ -163,8 +178,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(13)
-	var zb0001Mask uint16 /* 13 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -210,13 +225,17 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Prepare == false {
+	if z.Took == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.LimitExpiry == 0 {
+	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x1000
+	}
+	if z.LimitExpiry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -283,11 +302,16 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendInt(o, z.Attempts)
 		}
 		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Took"
+			o = append(o, 0xa4, 0x54, 0x6f, 0x6f, 0x6b)
+			o = msgp.AppendInt64(o, z.Took)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.LimitExpiry)
@@ -410,6 +434,12 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Attempts")
 				return
 			}
+		case "Took":
+			z.Took, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Took")
+				return
+			}
 		case "Prepare":
 			z.Prepare, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -443,7 +473,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
+	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 5 + msgp.Int64Size + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 
@@ -2749,8 +2779,8 @@ func (z *Reseal) Msgsize() (s int) {
 func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(10)
-	var zb0001Mask uint16 /* 10 bits */
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -2791,6 +2821,10 @@ func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Made == false {
 		zb0001Len--
 		zb0001Mask |= 0x200
+	}
+	if z.Took == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2846,6 +2880,11 @@ func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Made"
 			o = append(o, 0xa4, 0x4d, 0x61, 0x64, 0x65)
 			o = msgp.AppendBool(o, z.Made)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "Took"
+			o = append(o, 0xa4, 0x54, 0x6f, 0x6f, 0x6b)
+			o = msgp.AppendInt64(o, z.Took)
 		}
 	}
 	return
@@ -2933,6 +2972,12 @@ func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Made")
 				return
 			}
+		case "Took":
+			z.Took, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Took")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2947,7 +2992,7 @@ func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotAnswer) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 7 + msgp.Uint64Size + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 10 + msgp.BoolSize + 9 + msgp.BoolSize + 5 + msgp.BoolSize
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 7 + msgp.Uint64Size + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 10 + msgp.BoolSize + 9 + msgp.BoolSize + 5 + msgp.BoolSize + 5 + msgp.Int64Size
 	return
 }
 

@@ -10,6 +10,21 @@ import (
 // StopJob ends the use of volumes by a job that runs.
 func StopJob(ns, job string) string { return command("job stop", ns, job) }
 
+// JobStatus shows why groups of a job are not placed.
+func JobStatus(ns, job string) string { return command("job status", ns, job) }
+
+// AllocStatus shows the events of an allocation.
+func AllocStatus(ns, alloc string) string { return command("alloc status", ns, alloc) }
+
+// RestartAlloc restarts the tasks of an allocation.
+func RestartAlloc(ns, alloc string) string { return command("alloc restart", ns, alloc) }
+
+// PutVariable sets the items of a variable.
+func PutVariable(ns, path string) string { return command("var put", ns, path) + " KEY=VALUE" }
+
+// RepairVolume runs the safe repairs of a volume.
+func RepairVolume(ns, volume string) string { return command("volume doctor -fix", ns, volume) }
+
 // Kill ends the tasks of an allocation that is being stopped, without waiting for their kill_timeout.
 func Kill(ns, alloc string) string { return command("alloc signal -s SIGKILL", ns, alloc) }
 

@@ -130,6 +130,11 @@ func onNode(tx *state.Txn, v *api.Volume, node string, beside []*api.VolumeClaim
 	return claim.Full(n, v.PluginID, int64(len(here)))
 }
 
+// VolumesOn returns the ids of the external volumes of the plugin that are claimed or attached on the node.
+func VolumesOn(tx *state.Txn, plugin, node string) map[string]bool {
+	return volumesOn(tx, plugin, node, slices.Collect(tx.ClaimsByNode(node)))
+}
+
 // volumesOn are the external volumes of the plugin that the claims have, or that are attached, on the node.
 func volumesOn(tx *state.Txn, plugin, node string, claims []*api.VolumeClaim) map[string]bool {
 	here := map[string]bool{}

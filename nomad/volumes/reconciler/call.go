@@ -136,6 +136,7 @@ func callNode[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[R
 	defer cancel()
 	ctx, land := r.flights.begin(ctx, r.state, to)
 	defer land()
+	defer r.measure(ctx, r.now())
 	resp, err := m.Call(ctx, caller, req)
 	switch {
 	case err == nil:

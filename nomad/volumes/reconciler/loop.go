@@ -50,6 +50,12 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.setRetry(func(keys ...key) {
+		for _, k := range keys {
+			q.wake(ctx, k, true)
+		}
+	})
+	defer r.setRetry(nil)
 	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots, state.TableCluster, state.TableVariables)
 	defer f.Close()
 	for {
@@ -67,6 +73,36 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.changed(ctx, q, tx, c)
 		}
 	}
+}
+
+func (r *Reconciler) setRetry(retry func(...key)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retry = retry
+}
+
+// Retry makes the failed calls about a volume, its claims and its snapshots now. It does nothing on a server that does
+// not lead.
+func (r *Reconciler) Retry(v *api.Volume) {
+	r.mu.Lock()
+	retry := r.retry
+	r.mu.Unlock()
+	if retry == nil {
+		return
+	}
+	tx := r.state.Read()
+	keys := []key{volumeKey(v), externalKey(v.PluginID, v.RemoteID())}
+	for c := range tx.ClaimsByExternal(v.PluginID, v.RemoteID()) {
+		if c.State == api.ClaimReleasing {
+			keys = append(keys, releaseKey(c))
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == v.PluginID && i.ExternalID == v.RemoteID() {
+			keys = append(keys, snapshotKey(i))
+		}
+	}
+	retry(keys...)
 }
 
 // look does what there is to do for a key and returns when to look again.

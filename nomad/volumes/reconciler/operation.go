@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
 // operation is one call that the state asks for. name is new for every intent.
@@ -42,6 +43,7 @@ func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation
 }
 
 func (r *Reconciler) do(ctx context.Context, t tries, o operation) {
+	ctx = context.WithValue(ctx, stopwatch{}, new(time.Duration))
 	err := o.do(ctx, t.failed[o.name])
 	if err == nil && o.plugin != "" {
 		t.passed[o.plugin] = true
@@ -70,6 +72,7 @@ var errReplaced = errors.New("too late")
 
 // record proposes the result of a call. While it is not recorded the call counts as one of unknown outcome.
 func (r *Reconciler) record(ctx context.Context, c fsm.Command) error {
+	timed(ctx, c)
 	if _, err := r.raft.Propose(ctx, c); err != nil {
 		if err = replacedOr(err); !errors.Is(err, errReplaced) {
 			err = &lostAnswer{err}
@@ -89,3 +92,33 @@ func replacedOr(err error) error {
 
 // quietly leaves a failure to the log: the volume works, and the call is repeated.
 func (r *Reconciler) quietly(context.Context, failure, try) error { return nil }
+
+// stopwatch is the key of a context's value that holds the time of the last call of an operation.
+type stopwatch struct{}
+
+// measure notes the time of a call that began at a time.
+func (r *Reconciler) measure(ctx context.Context, began time.Time) {
+	if took, ok := ctx.Value(stopwatch{}).(*time.Duration); ok {
+		*took = r.now().Sub(began)
+	}
+}
+
+// timed adds the time of the operation's last call to the command that records its result.
+func timed(ctx context.Context, c fsm.Command) {
+	took, ok := ctx.Value(stopwatch{}).(*time.Duration)
+	if !ok || *took <= 0 {
+		return
+	}
+	switch c := c.(type) {
+	case *commands.Attached:
+		c.Took = int64(*took)
+	case *commands.Provisioned:
+		c.Answer.Took = int64(*took)
+	case *commands.EndDelete:
+		c.Answer.Took = int64(*took)
+	case *commands.EndExpand:
+		c.Answer.Took = int64(*took)
+	case *commands.SnapshotAnswer:
+		c.Took = int64(*took)
+	}
+}

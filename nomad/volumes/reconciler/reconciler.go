@@ -58,6 +58,8 @@ type Reconciler struct {
 	refusals map[request]error
 	outcomes map[request]outcome
 	losses   losses
+	// retry wakes keys of the running loop and forgets their failed tries; nil while the loop does not run.
+	retry func(...key)
 	// termIndex is the raft index at which this leader's term began.
 	termIndex uint64
 }

@@ -114,3 +114,15 @@ func (r *Reconciler) unmountFailed(c *api.VolumeClaim) func(context.Context, fai
 		})
 	}
 }
+
+// probeTimeout bounds a probe of a node's plugins; the node bounds the calls of the instances by less.
+const probeTimeout = 8 * time.Second
+
+// Probe calls the instances of a plugin on a node, with calls that read no volume.
+func (r *Reconciler) Probe(ctx context.Context, node, plugin string) ([]*api.PluginInstance, error) {
+	out, err := callNode(ctx, r, wire.NodePluginProbe, flight{node: node}, probeTimeout, &api.NodePluginProbeRequest{PluginID: plugin})
+	if err != nil {
+		return nil, err
+	}
+	return out.Instances, nil
+}

@@ -55,6 +55,7 @@ type Node struct {
 	off     bool
 	calls   []string
 	answers map[string]func(context.Context, any) error
+	replies map[string]func(any)
 	Called  chan string
 	Created api.ControllerCreateResponse
 	grown   api.ControllerExpandResponse
@@ -147,6 +148,16 @@ func (n *Node) On(method string, answer func(context.Context, any) error) {
 	n.answers[method] = answer
 }
 
+// Replies has calls of a method write their reply.
+func (n *Node) Replies(method string, reply func(resp any)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.replies == nil {
+		n.replies = map[string]func(any){}
+	}
+	n.replies[method] = reply
+}
+
 // Fails has the node reply to a method with an error.
 func (n *Node) Fails(method string, err error) {
 	n.On(method, func(context.Context, any) error { return err })
@@ -189,6 +200,10 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if reply := n.replies[method]; reply != nil {
+		reply(resp)
+		return nil
+	}
 	switch out := resp.(type) {
 	case *api.ControllerPublishResponse:
 		out.PublishContext = map[string]string{"device": "/dev/" + req.(*api.ControllerPublishRequest).ExternalID}

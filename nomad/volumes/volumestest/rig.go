@@ -105,7 +105,7 @@ func (r *Rig) Build(log hclog.Logger, limits reconciler.Limits) {
 // ServiceOver makes a service that writes to another log.
 func (r *Rig) ServiceOver(log fsm.Leader) *volumes.Service {
 	return volumes.New(volumes.Config{
-		Secrets: r.box, Log: r.log, State: r.State, Raft: log, Drivers: r.Reconciler, Outcomes: r.Reconciler,
+		Secrets: r.box, Log: r.log, State: r.State, Raft: log, Drivers: r.Reconciler, Outcomes: r.Reconciler, Reconciler: r.Reconciler,
 		Patience: r.limits.Patience, LimitExpiry: r.limits.LimitExpiry,
 	})
 }

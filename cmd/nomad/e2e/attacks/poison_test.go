@@ -145,6 +145,7 @@ func writes() []write {
 		{pattern: "PUT /v1/volume/csi/:id/delete", path: "/v1/volume/csi/v/delete", body: &ours.VolumeDeleteRequest{}, all: true},
 		{pattern: "DELETE /v1/volume/csi/:id/detach", path: "/v1/volume/csi/v/detach?node=" + falseNode},
 		{pattern: "PUT /v1/volume/csi/:id/detach", path: "/v1/volume/csi/v/detach?node=" + falseNode, body: &ours.VolumeDetachRequest{}, all: true},
+		{pattern: "PUT /v1/volume/csi/:id/doctor", path: "/v1/volume/csi/v/doctor"},
 		{pattern: "DELETE /v1/volumes/attachments", path: "/v1/volumes/attachments?plugin_id=p&external_id=x&node_id=" + falseNode},
 		{pattern: "PUT /v1/volumes/snapshot", body: &ours.SnapshotCreateRequest{}, all: true},
 		{pattern: "DELETE /v1/volumes/snapshot", path: "/v1/volumes/snapshot?plugin_id=p&snapshot_id=x"},

@@ -1,0 +1,2 @@
+// Package findings prints the reports of the doctor commands.
+package findings
