@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/alloc"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
+	"github.com/open-nomad/open-nomad/command/event"
 	"github.com/open-nomad/open-nomad/command/job"
 	"github.com/open-nomad/open-nomad/command/login"
 	"github.com/open-nomad/open-nomad/command/namespace"
@@ -92,7 +93,7 @@ func versions() string { return fmt.Sprintf("Nomad v%s\nopen-nomad v%s\n", api.C
 
 func groups() []*cli.Command {
 	return []*cli.Command{
-		job.Group(), alloc.Group(), eval.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
+		job.Group(), alloc.Group(), eval.Group(), event.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
 		system.Group(), namespace.Group(), quota.Group(), service.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
 		status.Any("status"), status.AgentInfo("agent-info"), version(),
 	}

@@ -57,6 +57,7 @@ var shapes = map[string]any{
 	"/v1/quotas": []*api.QuotaSpec{}, "/v1/quota": api.QuotaSpec{}, "/v1/quota/x": api.QuotaSpec{}, "/v1/quota/usage/x": api.QuotaUsage{},
 	"/v1/services": []*api.ServiceNamespace{{Services: []*api.ServiceStub{{}}}}, "/v1/service/x": []*api.ServiceRegistration{{}},
 	"/v1/vars": []*api.VariableMeta{}, "/v1/var/x": api.Variable{},
+	"/v1/event/stream":     api.Events{},
 	"/v1/scaling/policies": []*api.ScalingPolicy{}, "/v1/scaling/policy/x": api.ScalingPolicy{},
 }
 

@@ -31,6 +31,8 @@ node identity renew x
 node intro create
 node eligibility -disable x
 node config -servers
+event stream -topic Job:x
+event stream -json
 job status
 job status x
 job status -verbose x

@@ -17,6 +17,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
+// eventBuffer is the default number of indexes in the buffer of events.
+const eventBuffer = 100
+
 // Config is what a server needs.
 type Config struct {
 	Name, Region, Datacenter, Version string
@@ -31,6 +34,9 @@ type Config struct {
 	// Rejections configures what happens to nodes on which plans are rejected repeatedly.
 	Rejections  plan.Rejections
 	JobVersions int
+	// EventBuffer is how many raft indexes the buffer of events has; 0 means 100. NoEvents turns the event stream off.
+	EventBuffer int
+	NoEvents    bool
 	Heartbeat   nodes.Heartbeat
 	GC          gc.Limits
 	Jobs        rules.Limits

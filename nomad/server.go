@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/deployments"
 	"github.com/open-nomad/open-nomad/nomad/evals"
+	"github.com/open-nomad/open-nomad/nomad/events"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -52,6 +54,7 @@ type Server struct {
 	id        string
 	advertise string
 	state     *state.Store
+	events    *events.Buffer
 	port      *wire.Port
 	dialer    wire.Dialer
 	raft      *fsm.Raft
@@ -83,6 +86,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.state = state.New()
+	if !c.NoEvents {
+		s.events = events.NewBuffer(s.state, cmp.Or(c.EventBuffer, eventBuffer))
+	}
 	tls, err := c.transport()
 	if err != nil {
 		return nil, err
@@ -149,8 +155,12 @@ func (s *Server) consensus() (err error) {
 		dir = filepath.Join(s.conf.Dir, "raft")
 	}
 	tuning := s.conf.Raft
+	var observer fsm.Observer
+	if s.events != nil {
+		observer = s.events
+	}
 	s.raft, err = fsm.Open(fsm.Config{
-		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(),
+		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(), Observer: observer,
 		MayRestore: ledger.MayRestore, RollBack: ledger.RollBack,
 		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
 		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
@@ -260,6 +270,7 @@ func (s *Server) services() {
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		services.New(services.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
+		events.New(events.Config{State: s.state, Buffer: s.events, ID: s.id}),
 		login.New(login.Config{
 			Log: log.Named("login"), State: s.state, Raft: s.raft, Secrets: sealed, Providers: provider.New(s.clusterKey), Enabled: s.conf.AccessControl,
 			MinTTL: s.conf.Tokens.MinTTL, MaxTTL: s.conf.Tokens.MaxTTL,

@@ -358,3 +358,6 @@ var (
 	// ClientNodeGC collects all ended allocations.
 	ClientNodeGC = Method[api.NodeRequest, api.Empty]{"ClientNode.GC", OnNode, ByUser, nodeWrite}
 )
+
+// EventRead reads the events after a cursor. Any server serves it from its own buffer.
+var EventRead = Method[api.EventsRequest, api.EventsResponse]{"Event.Read", Local, ByUser, judged}

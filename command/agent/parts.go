@@ -40,7 +40,7 @@ func (a *agent) serverConfig() nomad.Config {
 	return nomad.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: build(a.version), Dir: dir,
 		Bind:      net.JoinHostPort(cmp.Or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
-		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
+		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, EventBuffer: s.EventBuffer, NoEvents: !s.EventBroker, Log: a.log, TLS: a.tls.rpc,
 		AccessControl: a.cfg.ACL.Enabled, AuthoritativeRegion: s.AuthoritativeRegion, OIDCIssuer: s.OIDCIssuer, ReplicationToken: a.cfg.ACL.ReplicationToken,
 		Tokens:  acl.Limits{MinTTL: a.cfg.ACL.TokenMinTTL, MaxTTL: a.cfg.ACL.TokenMaxTTL, GCThreshold: s.ACLTokenGC},
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),

@@ -92,7 +92,11 @@ func (m *machine) beginWith(snapshots raft.SnapshotStore, n snapshotName) error 
 }
 
 func (m *machine) restore(r io.Reader) error {
-	return m.state.Restore(bufio.NewReaderSize(r, 1<<20), minVersion)
+	err := m.state.Restore(bufio.NewReaderSize(r, 1<<20), minVersion)
+	if err == nil && m.observer != nil {
+		m.observer.Restored(m.state.Read().Index())
+	}
+	return err
 }
 
 // continues returns an error when the log does not lead from one snapshot to another. A snapshot that a user restored follows from

@@ -21,12 +21,21 @@ type machine struct {
 	log      hclog.Logger
 	// metrics records how long commands take; nil does not.
 	metrics *metrics.Recorder
+	observer Observer
 	// ready are commands that this server proposed, decoded, by the first byte of their entries.
 	ready sync.Map
 
 	mu     sync.Mutex
 	err    error
 	failed chan struct{}
+}
+
+// Observer is notified of what the log does to the state. Its methods are called in the order of the log and must not block.
+type Observer interface {
+	// Applied reports the changes of a committed command, which are read-only.
+	Applied(kind Kind, index uint64, changes []state.Change)
+	// Restored reports that a snapshot has replaced the state, which has the index.
+	Restored(index uint64)
 }
 
 func newMachine(s *state.Store, r *Registry, log hclog.Logger) *machine {
@@ -148,7 +157,10 @@ func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {
 		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	committed = true
-	tx.Commit()
+	changes := tx.Commit()
+	if m.observer != nil {
+		m.observer.Applied(e.kind, index, changes)
+	}
 	return applied{value: value}
 }
 

@@ -32,6 +32,8 @@ type Config struct {
 
 	State    *state.Store
 	Registry *Registry
+	// Observer follows the log; nil is none.
+	Observer Observer
 	// MayRestore refuses a restore that is not forced.
 	MayRestore func(now *state.Txn) error
 	// RollBack prepares an older state for taking the place of the present one.
@@ -119,6 +121,7 @@ func Open(c Config) (*Raft, error) {
 		leading: make(chan bool, 1), ended: make(chan struct{}),
 	}
 	r.machine.metrics = c.Metrics
+	r.machine.observer = c.Observer
 	if err := r.start(c); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/deployments"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/evals"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/events"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/exec"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/jobs"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/login"
@@ -73,7 +74,7 @@ func New(c Config) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") || r.Header.Get("Upgrade") != "" {
+		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") || strings.HasPrefix(r.URL.Path, "/v1/event/") || r.Header.Get("Upgrade") != "" {
 			site.ServeHTTP(w, r) // streams flush small pieces, files may be compressed already, and WebSockets take the connection
 			return
 		}
@@ -95,7 +96,7 @@ func (c Config) routes() []endpoint.Route {
 		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Metrics: c.Metrics, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
-	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), exec.Routes, deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, services.Routes, variables.Routes,
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), exec.Routes, deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, services.Routes, variables.Routes, events.Routes,
 		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
 }
 

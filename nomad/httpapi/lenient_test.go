@@ -39,7 +39,7 @@ func TestRefusedRoutesAreLoggedAtDebug(t *testing.T) {
 	for level, want := range map[hclog.Level]bool{hclog.Info: false, hclog.Debug: true} {
 		var log bytes.Buffer
 		h := httpapi.New(httpapi.Config{Servers: newCluster(), Log: hclog.New(&hclog.LoggerOptions{Output: &log, Level: level})})
-		send(h, "GET", "/v1/event/stream", "")
+		send(h, "GET", "/v1/client/allocation/a1/snapshot", "")
 		send(h, "GET", "/v1/unknown", "")
 		if got := bytes.Count(log.Bytes(), []byte("request failed")) == 2; got != want {
 			t.Errorf("level %s: %s", level, &log)

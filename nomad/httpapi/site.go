@@ -11,7 +11,7 @@ import (
 var later = []string{
 	"/v1/jobs/statuses",
 	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
-	"/v1/search/fuzzy", "/v1/event/stream",
+	"/v1/search/fuzzy",
 	"/v1/client/allocation/:id/snapshot",
 	"/v1/client/metadata",
 	"/v1/agent/host", "/v1/agent/monitor", "/v1/agent/monitor/export", "/v1/agent/pprof/:id",

@@ -36,12 +36,13 @@ func (s *Store) Write(index uint64, now time.Time) *Txn {
 	return &Txn{store: s, mem: s.db.begin(s.db.db, index), now: now}
 }
 
-// published runs after a commit: first the watchers, then the feeds.
-func (s *Store) published(v *view) {
+// published runs after a commit: first the watchers, then the feeds. It returns the changes.
+func (s *Store) published(v *view) []Change {
 	s.watch.fire(v)
 	batch := Batch{Index: v.index, Changes: v.changes}
 	if v.removed { // what came and went in one transaction is no change
 		batch.Changes = slices.DeleteFunc(batch.Changes, func(c Change) bool { return c.Before == nil && c.After == nil })
 	}
 	s.feeds.publish(batch)
+	return batch.Changes
 }

@@ -44,12 +44,13 @@ func (t *Txn) TableIndex(names ...string) uint64 {
 	return highest
 }
 
-// Commit adds the changes to the timelines of volumes, publishes them, wakes their watchers, and feeds them.
-func (t *Txn) Commit() {
+// Commit adds the changes to the timelines of volumes, publishes them, wakes their watchers, and feeds them. It returns the
+// changes, which are read-only.
+func (t *Txn) Commit() []Change {
+	defer t.store.writing.Unlock()
 	t.recordTimelines()
 	t.mem.commit()
-	t.store.published(&t.mem)
-	t.store.writing.Unlock()
+	return t.store.published(&t.mem)
 }
 
 // Abort forgets the changes.

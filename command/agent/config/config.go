@@ -118,6 +118,9 @@ type Server struct {
 	// JobMaxSource is a size such as "1M"; "0" keeps no source.
 	JobMaxSource       string `hcl:"job_max_source_size"`
 	JobTrackedVersions int    `hcl:"job_tracked_versions"`
+	// EventBroker serves the event stream from a buffer of EventBuffer raft indexes.
+	EventBroker bool `hcl:"enable_event_broker"`
+	EventBuffer int  `hcl:"event_buffer_size"`
 	// AuthoritativeRegion is where global tokens, policies, roles and auth methods are written; empty is this region.
 	AuthoritativeRegion string `hcl:"authoritative_region"`
 	// OIDCIssuer is the URL at which third parties reach the cluster as an OpenID Connect provider; it may be empty.
@@ -345,7 +348,7 @@ func Default() *Config {
 			RootKeyGCInterval: 10 * time.Minute, RootKeyGC: time.Hour, RootKeyRotation: 720 * time.Hour,
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
-			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
+			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6, EventBroker: true, EventBuffer: 100,
 			Scheduler:     Scheduler{Algorithm: string(api.SchedulerAlgorithmBinpack), Preemption: Preemption{System: true}},
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
 			Introduction: Introduction{Enforcement: "warn", DefaultTTL: 5 * time.Minute, MaxTTL: 30 * time.Minute},

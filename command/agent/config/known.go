@@ -47,8 +47,6 @@ var known = map[string]bool{
 	"server.redundancy_zone":                       true,
 	"server.upgrade_version":                       true,
 	"server.plan_apply_pipeline":                   true,
-	"server.enable_event_broker":                   true,
-	"server.event_buffer_size":                     true,
 	"server.license_path":                          true,
 	"server.search":                                true,
 	"server.deploy_query_rate_limit":               true,

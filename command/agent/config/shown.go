@@ -75,6 +75,7 @@ func (s Server) shown() map[string]any {
 		"HeartbeatGrace": s.HeartbeatGrace, "MinHeartbeatTTL": s.MinHeartbeatTTL, "FailoverHeartbeatTTL": s.FailoverTTL,
 		"MaxHeartbeatsPerSecond": s.MaxHeartbeatsPerSec,
 		"JobMaxPriority":         s.JobMaxPriority, "JobMaxCount": s.JobMaxCount, "JobMaxSourceSize": s.JobMaxSource, "JobTrackedVersions": s.JobTrackedVersions,
+		"EnableEventBroker": s.EventBroker, "EventBufferSize": s.EventBuffer,
 		"RaftMultiplier": s.RaftMultiplier, "RaftSnapshotThreshold": s.RaftSnapshotThreshold,
 		"RaftSnapshotInterval": s.RaftSnapshotInterval.String(), "RaftTrailingLogs": s.RaftTrailingLogs,
 		"RejoinAfterLeave": s.RejoinAfterLeave, "ServerJoin": s.Joins().shown(),

@@ -61,6 +61,7 @@ func (c *Config) Validate() error {
 	for key, bad := range map[string]bool{
 		"server.default_scheduler_config.node_limit_for_feasibility_checks": c.Server.Scheduler.NodeLimitFeasibility < 0,
 		"server.job_max_count":                c.Server.JobMaxCount < 0,
+		"server.event_buffer_size":            c.Server.EventBuffer < 0,
 		"server.acl_token_gc_threshold":       c.Server.ACLTokenGC < 0,
 		"autopilot.last_contact_threshold":    c.Autopilot.LastContactThreshold < 0,
 		"autopilot.max_trailing_logs":         c.Autopilot.MaxTrailingLogs < 0,

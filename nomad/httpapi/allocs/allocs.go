@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/view"
 )
 
 // Routes are the endpoints of allocations, of their tasks, files and logs.
@@ -40,7 +41,7 @@ func allocList(c *endpoint.Call) (any, error) {
 		row.Fill(stub, a)
 		v := stubView{AllocStub: stub}
 		if resources {
-			v.AllocatedResources = viewResources(a)
+			v.AllocatedResources = view.Given(a)
 		}
 		if states {
 			v.TaskStates = viewStates(a.TaskStates)
@@ -55,7 +56,7 @@ func allocGet(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return viewAlloc(a), nil
+	return view.Alloc(a), nil
 }
 
 // allocation reads the named allocation; locate is enough to find it on its node.
@@ -89,9 +90,9 @@ func nodeAllocations(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := make([]*allocView, 0, len(out.Allocs))
+	shown := make([]*view.AllocView, 0, len(out.Allocs))
 	for _, a := range out.Allocs {
-		views = append(views, viewAlloc(a))
+		shown = append(shown, view.Alloc(a))
 	}
-	return views, nil
+	return shown, nil
 }

@@ -1,59 +1,17 @@
 package allocs
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/view"
 )
 
-// allocView is an allocation with its resources in the older form too: the whole, what the group
-// shares and what each task has. Tools that sum up a node read them.
-type allocView struct {
-	*api.Allocation
-	Job                *api.Job
-	AllocatedResources *resourcesView
-	NetworkStatus      *api.AllocNetworkStatus
-	SigningKeyID       string
-	Resources          *api.Resources
-	SharedResources    *api.Resources
-	TaskResources      map[string]*api.Resources
-}
-
-func viewAlloc(a *api.Allocation) *allocView {
-	v := &allocView{
-		Allocation: a, Job: view.Job(a.Job), AllocatedResources: viewResources(a), NetworkStatus: cmp.Or(a.NetworkStatus, &api.AllocNetworkStatus{}),
-		Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{},
-	}
-	given := a.AllocatedResources
-	if given == nil {
-		return v
-	}
-	shared := &api.Resources{DiskMB: int(given.Shared.DiskMB), Networks: given.Shared.Networks}
-	whole := *shared
-	for name, task := range given.Tasks {
-		if task == nil {
-			continue
-		}
-		t := &api.Resources{
-			CPU: int(task.Cpu.CpuShares), MemoryMB: int(task.Memory.MemoryMB),
-			MemoryMaxMB: int(task.Memory.MemoryMaxMB), Networks: task.Networks,
-		}
-		v.TaskResources[name] = t
-		whole.CPU += t.CPU
-		whole.MemoryMB += t.MemoryMB
-		whole.MemoryMaxMB += max(t.MemoryMB, t.MemoryMaxMB)
-	}
-	v.Resources, v.SharedResources = &whole, shared
-	return v
-}
-
 // stubView is a row of the list of allocations. Its events write themselves, which the encoder checks and copies once
 // more: in a list that is asked for at each change that is most of the work.
 type stubView struct {
 	*api.AllocStub
-	AllocatedResources *resourcesView `json:",omitempty"`
+	AllocatedResources *view.GivenResources `json:",omitempty"`
 	TaskStates         map[string]*stateView
 }
 
@@ -65,27 +23,6 @@ type stateView struct {
 	LastRestart, StartedAt, FinishedAt *time.Time
 	Events                             []*eventView
 	Paused                             string
-}
-
-// resourcesView is what an allocation was given, with the lives of its tasks: null for those of the main part.
-type resourcesView struct {
-	*api.AllocatedResources
-	TaskLifecycles map[string]*api.TaskLifecycle
-}
-
-func viewResources(a *api.Allocation) *resourcesView {
-	if a.AllocatedResources == nil {
-		return nil
-	}
-	v := &resourcesView{a.AllocatedResources, map[string]*api.TaskLifecycle{}}
-	g := a.Group()
-	for name := range a.AllocatedResources.Tasks {
-		v.TaskLifecycles[name] = nil
-		if g != nil && g.Task(name) != nil {
-			v.TaskLifecycles[name] = g.Task(name).Lifecycle
-		}
-	}
-	return v
 }
 
 // timeOf is nil for a time that has not come.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/view"
 )
 
 // Routes are the endpoints of nodes and node pools.
@@ -53,7 +53,7 @@ func nodeGet(c *endpoint.Call) (any, error) {
 	if out.Node == nil {
 		return nil, endpoint.Missing("node not found")
 	}
-	return nodeView{Node: mask.Redacted(out.Node), IdentitySigningKeyID: out.Node.IdentitySigningKeyID}, nil
+	return view.Node(out.Node), nil
 }
 
 func nodeEvaluate(c *endpoint.Call) (any, error) {
@@ -112,13 +112,6 @@ func clientGC(c *endpoint.Call) (any, error) {
 	}
 	_, err = wire.ClientNodeGC.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Query})
 	return nil, err
-}
-
-// nodeView is a node with a field that this version leaves empty, and one that is no part of the record as JSON.
-type nodeView struct {
-	*api.Node
-	Links                map[string]string
-	IdentitySigningKeyID string
 }
 
 // hostStatsView is what a node uses, with no devices: this version measures none.

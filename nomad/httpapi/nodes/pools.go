@@ -26,7 +26,7 @@ func poolList(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Views(out.Pools, viewPool), nil
+	return encode.Views(out.Pools, view.Pool), nil
 }
 
 func poolGet(c *endpoint.Call) (any, error) {
@@ -37,7 +37,7 @@ func poolGet(c *endpoint.Call) (any, error) {
 	if out.Pool == nil {
 		return nil, endpoint.Missing("node pool not found")
 	}
-	return viewPool(out.Pool), nil
+	return view.Pool(out.Pool), nil
 }
 
 func poolPut(c *endpoint.Call) (any, error) {
@@ -83,24 +83,4 @@ func (s *span) UnmarshalJSON(b []byte) error {
 	d, err := time.ParseDuration(text)
 	*s = span(d)
 	return err
-}
-
-// poolView is a node pool with a hash of its content.
-type poolView struct {
-	*api.NodePool
-	NodeIdentityTTL time.Duration
-	Hash            string
-}
-
-// identityTTL is how long identities of nodes live in pools that set no other time.
-const identityTTL = 24 * time.Hour
-
-func viewPool(p *api.NodePool) any {
-	said := *p
-	said.CreateIndex, said.ModifyIndex = 0, 0
-	v := poolView{p, p.NodeIdentityTTL, view.Hash(said)}
-	if v.NodeIdentityTTL == 0 {
-		v.NodeIdentityTTL = identityTTL
-	}
-	return v
 }

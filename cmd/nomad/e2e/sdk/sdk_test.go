@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite", false, "add the tests that pass to passing.tx
 //   - TestNodes_Info, which expects its agent to take more than a second to register;
 //   - TestAgent_ForceLeave, which passes or fails with the load of the machine;
 //   - four tests with an empty body.
-const excluded = "AcquireLock|FailedRenewal|Test_EarlyReturn|TestStart_Protected|Sentinel|License|TestAgentProfile|TestAgentTrace|TestAgentCPUProfile|TestEvent|TestCSIVolumes_CRUD|TestNodes_Info$|TestAgent_ForceLeave$" +
+const excluded = "AcquireLock|FailedRenewal|Test_EarlyReturn|TestStart_Protected|Sentinel|License|TestAgentProfile|TestAgentTrace|TestAgentCPUProfile|TestCSIVolumes_CRUD|TestNodes_Info$|TestAgent_ForceLeave$" +
 	"|TestJobs_Services$|TestServiceRegistrations_(Get|List|Delete)$"
 
 // allAtOnce is how many of the SDK's tests, each with an agent of its own, run side by side.
