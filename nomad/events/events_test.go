@@ -395,33 +395,6 @@ func TestTypesOfAccessObjects(t *testing.T) {
 	}
 }
 
-// BenchmarkSubscribers measures 100 subscribers of all topics: the time of one event for all of them.
-func BenchmarkSubscribers(b *testing.B) {
-	r := newRig(b, 100)
-	const readers = 100
-	var wait sync.WaitGroup
-	for range readers {
-		s := r.subscribe("*", 0)
-		wait.Go(func() {
-			for s.req.Cursor.Next <= 10+uint64(b.N) {
-				s.left = ""
-				if err := s.read(time.Second); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	b.ResetTimer()
-	for i := range b.N {
-		r.eval(fmt.Sprintf("e%d", i), "default")
-		if i%50 == 49 {
-			time.Sleep(10 * time.Millisecond) // 5,000 a second
-		}
-	}
-	wait.Wait()
-}
-
 // BenchmarkApplied measures what the buffer adds to a command when there are no subscribers.
 func BenchmarkApplied(b *testing.B) {
 	r := newRig(b, 100)
