@@ -80,7 +80,7 @@ func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.Al
 			e.group = g
 			return g, nil
 		},
-		Ended: c.table.ended, Find: c.table.alloc, Changed: c.reports.add, StepDone: c.stepDone,
+		Ended: c.table.ended, Find: c.table.alloc, Pages: c.diskPages, Changed: c.reports.add, StepDone: c.stepDone,
 		Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
 	}, a, restored)
 	if err != nil {

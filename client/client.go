@@ -87,6 +87,8 @@ type Client struct {
 	measured   measured
 	// collect wakes the removal of ended allocations.
 	collect chan struct{}
+	// pages is full while as many pages of data of other nodes are in memory as may be.
+	pages chan struct{}
 }
 
 // databaseFile is the database, in the state directory.
@@ -133,7 +135,7 @@ func New(conf Config) (*Client, error) {
 		rollback:   api.RollbackUnseen,
 		stateLost:  !fresh && db.Fresh(),
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
-		registered: make(chan struct{}), collect: make(chan struct{}, 1),
+		registered: make(chan struct{}), collect: make(chan struct{}, 1), pages: make(chan struct{}, pagesMax),
 	}
 	c.sessions = sessions.New(log.Named("sessions"))
 	c.tried = make(chan struct{})

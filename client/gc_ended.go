@@ -34,7 +34,7 @@ func (c *Client) collectEnded(ctx context.Context) error {
 		case <-c.collect:
 		}
 		for ctx.Err() == nil {
-			ids := gc.Choose(c.ended(), c.usage(), c.conf.GC)
+			ids := gc.Choose(c.ended(true), c.usage(), c.conf.GC)
 			if len(ids) == 0 || !c.destroyAll(ctx, ids) {
 				break
 			}
@@ -43,8 +43,8 @@ func (c *Client) collectEnded(ctx context.Context) error {
 }
 
 // ended lists the allocations of which only files are left, which no other allocation waits for, and of whose end the servers
-// know.
-func (c *Client) ended() []gc.Alloc {
+// know. With likely, those that another node may be about to ask for are left out, too.
+func (c *Client) ended(likely bool) []gc.Alloc {
 	var out []gc.Alloc
 	all := c.table.all()
 	wanted := map[string]bool{}
@@ -57,7 +57,9 @@ func (c *Client) ended() []gc.Alloc {
 		}
 		select {
 		case <-e.alloc.Down():
-			out = append(out, gc.Alloc{ID: e.alloc.ID(), Ended: lastFinish(e.alloc.Report().TaskStates)})
+			if last := lastFinish(e.alloc.Report().TaskStates); !e.alloc.Awaited() && (!likely || !e.alloc.MayBeAwaited(last)) {
+				out = append(out, gc.Alloc{ID: e.alloc.ID(), Ended: last})
+			}
 		default:
 		}
 	}
@@ -111,7 +113,7 @@ func (c *Client) destroyAll(ctx context.Context, ids []string) bool {
 // CollectAll removes every ended allocation at once.
 func (c *Client) CollectAll(ctx context.Context) error {
 	var errs []error
-	for _, a := range c.ended() {
+	for _, a := range c.ended(false) {
 		if e := c.table.get(a.ID); e != nil {
 			errs = append(errs, c.destroy(ctx, e))
 		}

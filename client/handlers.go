@@ -17,7 +17,7 @@ func (c *Client) Handlers() []wire.Handler {
 		wire.ClientAllocRestart.Handle(c.restartAlloc), wire.ClientAllocSignal.Handle(c.signalAlloc), wire.ClientAllocStats.Handle(c.allocStats),
 		wire.ClientAllocChecks.Handle(c.allocChecks), wire.ClientAllocPause.Handle(c.pauseAlloc), wire.ClientAllocPauseState.Handle(c.pauseState),
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
-		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc),
+		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc), wire.ClientAllocDiskData.Handle(c.diskData),
 		wire.ClientAllocExecOpen.Handle(c.execOpen), wire.ClientAllocExec.Handle(c.exec), wire.ClientAllocNodeExec.Handle(c.nodeExec),
 		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeGC.Handle(c.collectNode),
 		wire.ClientNodeIdentity.Handle(c.nodeIdentity), wire.ClientNodeIdentityRenew.Handle(c.renewNodeIdentity),
@@ -134,6 +134,14 @@ func (c *Client) fileRead(_ context.Context, r *api.AllocFileRequest) (*api.Allo
 	return &api.AllocFileReadResponse{Data: data, EOF: eof}, err
 }
 
+func (c *Client) diskData(ctx context.Context, r *api.DiskDataRequest) (*api.DiskDataResponse, error) {
+	e, err := c.find(r.From)
+	if err != nil {
+		return nil, err
+	}
+	return e.alloc.DiskData(ctx, r)
+}
+
 // downWait is how long the collection of an ended allocation waits until what it used is given back.
 const downWait = 5 * time.Second
 
@@ -146,6 +154,9 @@ func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Em
 	case <-e.alloc.Ended():
 	default:
 		return nil, fault.New(fault.Conflict, "allocation %s has not ended", r.AllocID)
+	}
+	if e.alloc.Awaited() {
+		return nil, fault.New(fault.Conflict, "allocation %s has data that is being copied to another node: try again in a minute", r.AllocID)
 	}
 	// The allocation is shown as complete a moment before everything that it used is given back.
 	limit := time.NewTimer(downWait)

@@ -21,7 +21,7 @@ type afterRegistration struct {
 
 // Invoke implements [wire.Caller].
 func (a afterRegistration) Invoke(ctx context.Context, method string, req, resp any) error {
-	if method == wire.VolumeClaim.Name || method == wire.AllocSignIdentities.Name {
+	if method == wire.VolumeClaim.Name || method == wire.AllocSignIdentities.Name || method == wire.AllocDiskData.Name {
 		select {
 		case <-a.registered:
 		case <-ctx.Done():

@@ -37,6 +37,8 @@ type servers struct {
 	events []*api.NodeEvent
 	// tell is what nodes are told, remembered what a node told its link.
 	tell, remembered []string
+	// data replies to requests for the data of other nodes; it is set while the node does not run.
+	data func(context.Context, *api.DiskDataRequest) (*api.DiskDataResponse, error)
 }
 
 func newServers() *servers {
@@ -177,6 +179,15 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 		resp.(*api.NodeUpdateResponse).HeartbeatTTL = 200 * time.Millisecond
 		resp.(*api.NodeUpdateResponse).Servers = s.tell
 		return nil
+	case *api.DiskDataRequest:
+		if s.data == nil {
+			return fault.New(fault.Denied, "no data is expected")
+		}
+		out, err := s.data(ctx, r)
+		if err == nil {
+			*resp.(*api.DiskDataResponse) = *out
+		}
+		return err
 	case *api.NodeAssignmentsRequest:
 		return s.assignments(ctx, r, resp.(*api.NodeAssignmentsResponse))
 	case *api.AllocUpdateRequest:

@@ -266,7 +266,7 @@ func (s *Server) services() {
 	for _, service := range []interface{ Handlers() []wire.Handler }{
 		aclService, nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
 		variableService, s.identity,
-		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
+		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft, Nodes: s.rpc}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		services.New(services.Config{State: s.state, Raft: s.raft}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),

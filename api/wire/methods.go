@@ -115,6 +115,8 @@ var (
 	AllocGet = Method[api.AllocRequest, api.AllocGetResponse]{"Alloc.Get", Any, ByUser, ofRow("read-job", "read-fs", "read-logs", "alloc-lifecycle", "alloc-exec", "gc-allocation", "submit-job")}
 	// AllocSignIdentities signs identities of the tasks of a node.
 	AllocSignIdentities = Method[api.AllocSignIdentitiesRequest, api.AllocSignIdentitiesResponse]{"Alloc.SignIdentities", Leader, ByNode, internal}
+	// AllocDiskData reads a page of the data of a previous allocation from its node, for the node of its replacement.
+	AllocDiskData = Method[api.DiskDataRequest, api.DiskDataResponse]{"Alloc.DiskData", Local, ByNode, internal}
 	// AllocStop stops an allocation.
 	AllocStop = Method[api.AllocStopRequest, api.AllocStopResponse]{"Alloc.Stop", Leader, ByUser, lifecycle}
 )
@@ -343,6 +345,8 @@ var (
 	ClientAllocFileStat = Method[api.AllocFileRequest, api.AllocFileStatResponse]{"ClientAlloc.FileStat", OnNode, ByUser, readFiles}
 	// ClientAllocFileRead reads a piece of a file.
 	ClientAllocFileRead = Method[api.AllocFileRequest, api.AllocFileReadResponse]{"ClientAlloc.FileRead", OnNode, ByUser, readFiles}
+	// ClientAllocDiskData reads a page of the data of an ended allocation.
+	ClientAllocDiskData = Method[api.DiskDataRequest, api.DiskDataResponse]{"ClientAlloc.DiskData", OnNode, ByServer, internal}
 	// ClientAllocGC collects one ended allocation.
 	ClientAllocGC = Method[api.AllocRequest, api.Empty]{"ClientAlloc.GC", OnNode, ByUser, ofRow("submit-job", "gc-allocation")}
 )

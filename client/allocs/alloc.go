@@ -47,6 +47,9 @@ type Tasks interface {
 	Tell(names []string, kind, text string)
 }
 
+// Pages reads a page of the data of an allocation on another node, as the method Alloc.DiskData, and passes it to use.
+type Pages func(ctx context.Context, r *api.DiskDataRequest, use func(*api.DiskDataResponse) error) error
+
 // Store keeps the records of allocations.
 type Store interface {
 	PutAlloc(a *api.Allocation) error
@@ -68,6 +71,8 @@ type Config struct {
 	Ended func(allocID string) <-chan struct{}
 	// Find returns another allocation of this node, nil when there is none; a nil Find finds none.
 	Find func(allocID string) *Alloc
+	// Pages reads pages of data from other nodes; nil reads none.
+	Pages Pages
 	// Changed is called after every change that the servers should hear of. It must not block.
 	Changed func(allocID string)
 	// StepDone is called after each step of its start; nil is not.
@@ -101,6 +106,8 @@ type Alloc struct {
 	// removing is full while the files are removed, or data is moved out of them; removed is set then when they may be incomplete.
 	removing chan struct{}
 	removed  bool
+	// awaited is until when another node is assumed to wait for the data, in nanoseconds since 1970.
+	awaited atomic.Int64
 
 	mu    sync.Mutex
 	alloc *api.Allocation

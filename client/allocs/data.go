@@ -12,7 +12,7 @@ import (
 // eventDisk is the event of what becomes of the data of the previous allocation.
 const eventDisk = "Ephemeral Disk"
 
-// data moves the data of the previous allocation here when the ephemeral disk of the group is sticky. Each directory is
+// data gets the data of the previous allocation when the ephemeral disk of the group is sticky or migrates. Each directory is
 // moved by one rename and only to where nothing is yet, so a move that was interrupted is continued.
 type data struct{ a *Alloc }
 
@@ -47,49 +47,75 @@ func (a *Alloc) Predecessor() string {
 func (a *Alloc) wantsData() bool {
 	p := a.Present()
 	g := p.Group()
-	return p.PreviousAllocation != "" && g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Sticky
+	return p.PreviousAllocation != "" && g != nil && g.EphemeralDisk != nil && (g.EphemeralDisk.Sticky || g.EphemeralDisk.Migrate)
 }
 
-// takeData moves the data of the predecessor here. A predecessor that ended before it got the data of its own predecessor
-// has left it there.
+// migrates reports whether the data may come from another node.
+func (a *Alloc) migrates() bool {
+	g := a.Present().Group()
+	return a.conf.Pages != nil && g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Migrate
+}
+
+// chainMax is the number of predecessors that are asked for the data.
+const chainMax = 16
+
+// takeData gets the data of the predecessor. One that ended before it got the data of its own predecessor has left it there.
 func (a *Alloc) takeData(ctx context.Context) error {
-	found := false
-	for _, prev := range a.sources() {
-		if err := a.awaitDown(ctx, prev); err != nil {
-			return err
+	found, why := false, error(nil)
+	seen := map[string]bool{a.id: true}
+	for id := a.Present().PreviousAllocation; id != "" && !seen[id] && len(seen) <= chainMax; {
+		seen[id] = true
+		var earlier string
+		var err error
+		switch prev := a.find(id); {
+		case prev != nil:
+			earlier, err = a.takeHere(ctx, prev)
+		case a.migrates():
+			earlier, err = a.takeThere(ctx, id)
+		default:
+			err = fault.New(fault.NotFound, "The data of allocation %s is not on this node", id)
 		}
-		a.moving.build = func() error { return prev.give(a) }
-		switch err := a.moving.untilDone(ctx, a.tellWaiting); {
+		switch {
 		case err == nil:
 			found = true
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case !errors.Is(err, fault.NotFound):
-			return fmt.Errorf("move the data of allocation %s: %w", prev.id, err)
+			return err
+		case why == nil:
+			why = err
 		}
+		id = earlier
 	}
-	if !found {
-		a.tasks.Tell(a.taskNames(), eventDisk, fmt.Sprintf("The data of allocation %s is not on this node: the disk starts empty", a.Present().PreviousAllocation))
+	if !found && why != nil {
+		a.tellDisk("%v: the disk starts empty", why)
 	}
 	return nil
 }
 
-// sources are the allocations of this node whose data the allocation gets, the newest first.
-func (a *Alloc) sources() (out []*Alloc) {
+func (a *Alloc) tellDisk(format string, args ...any) {
+	a.tasks.Tell(a.taskNames(), eventDisk, fmt.Sprintf(format, args...))
+}
+
+func (a *Alloc) find(id string) *Alloc {
 	if a.conf.Find == nil {
 		return nil
 	}
-	seen := map[string]bool{a.id: true}
-	for p := a.Present(); p.PreviousAllocation != "" && !seen[p.PreviousAllocation]; {
-		prev := a.conf.Find(p.PreviousAllocation)
-		if prev == nil {
-			break
-		}
-		out, p = append(out, prev), prev.Present()
-		seen[prev.id] = true
-		if prev.settled.Load() || !prev.wantsData() {
-			break
-		}
+	return a.conf.Find(id)
+}
+
+// takeHere moves the data of an allocation of this node here; earlier is the allocation that has more of it.
+func (a *Alloc) takeHere(ctx context.Context, prev *Alloc) (earlier string, err error) {
+	if err := a.awaitDown(ctx, prev); err != nil {
+		return "", err
 	}
-	return out
+	a.moving.build = func() error { return prev.give(a) }
+	if err := a.moving.untilDone(ctx, a.tellWaiting); err != nil && !errors.Is(err, fault.NotFound) {
+		return "", fmt.Errorf("move the data of allocation %s: %w", prev.id, err)
+	} else if err != nil {
+		return prev.Predecessor(), fault.New(fault.NotFound, "The data of allocation %s is removed", prev.id)
+	}
+	return prev.Predecessor(), nil
 }
 
 // awaitDown waits until another allocation uses nothing on the node any more, and reports a long wait.

@@ -3,11 +3,52 @@ package dirs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
 const dataName = "data"
+
+// Names of the directories for data that comes from another node.
+const (
+	incomingName = madePrefix + "incoming"
+	completeName = madePrefix + "complete"
+)
+
+// Incoming is where data of another node is written, below the directory of the allocation; it need not exist.
+func (a Alloc) Incoming() Alloc { return Alloc{dir: filepath.Join(a.dir, incomingName)} }
+
+// Complete returns what [Alloc.CompleteIncoming] made; found is set when it exists.
+func (a Alloc) Complete() (complete Alloc, found bool, err error) {
+	complete = Alloc{dir: filepath.Join(a.dir, completeName)}
+	switch _, err = os.Lstat(complete.dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return complete, false, nil
+	case err != nil:
+		return complete, false, fmt.Errorf("find data of another node: %w", err)
+	}
+	return complete, true, nil
+}
+
+// CompleteIncoming marks the data in [Alloc.Incoming] as all that there is.
+func (a Alloc) CompleteIncoming() error {
+	if err := os.Rename(a.Incoming().dir, filepath.Join(a.dir, completeName)); err != nil {
+		return fmt.Errorf("complete data of another node: %w", err)
+	}
+	own, err := os.Open(a.dir)
+	if err != nil {
+		return fmt.Errorf("complete data of another node: %w", err)
+	}
+	return errors.Join(own.Sync(), own.Close())
+}
+
+// RemoveIncoming removes what is left of data of another node.
+func (a Alloc) RemoveIncoming() error {
+	return errors.Join(Remove(a.Incoming().dir), Remove(filepath.Join(a.dir, completeName)))
+}
 
 // TakeData moves what outlives an allocation from another allocation, whose tasks have ended, into this one, which
 // [Alloc.Build] has made: alloc/data, and local of each of the tasks. A directory that has content here already, or that

@@ -22,6 +22,8 @@ type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Proposer
+	// Nodes reaches nodes; nil reaches none.
+	Nodes rpc.NodeCaller
 }
 
 // Service serves the RPC methods of this package.
@@ -29,11 +31,14 @@ type Service struct {
 	state   *state.Store
 	raft    fsm.Proposer
 	reports *batcher
+	nodes   rpc.NodeCaller
+	// pages is full while as many pages of data are in memory as may be.
+	pages chan struct{}
 }
 
 // New makes the service.
 func New(c Config) *Service {
-	return &Service{state: c.State, raft: c.Raft, reports: newBatcher(c.Raft)}
+	return &Service{state: c.State, raft: c.Raft, reports: newBatcher(c.Raft), nodes: c.Nodes, pages: make(chan struct{}, pagesMax)}
 }
 
 // Handlers binds the RPC methods of the service.
@@ -42,6 +47,7 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.AllocList.Handle(s.List),
 		wire.AllocGet.Handle(s.Get),
 		wire.AllocStop.Handle(s.Stop),
+		wire.AllocDiskData.Handle(s.DiskData),
 		wire.NodeUpdateAllocs.Handle(s.Update),
 	}
 }

@@ -18,9 +18,6 @@ func Later(j *api.Job) []error {
 		for _, n := range g.Networks {
 			l.network(where, n)
 		}
-		if d := g.EphemeralDisk; d != nil {
-			l.asks(d.Migrate, where, "ephemeral_disk: migrate")
-		}
 		for _, name := range sorted(g.Volumes) {
 			if v := g.Volumes[name]; v != nil {
 				l.asks(v.PerAlloc && v.Type == api.VolumeTypeHost, where, fmt.Sprintf("volume %q: per_alloc of a host volume", brief(name)))
