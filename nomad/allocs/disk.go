@@ -51,6 +51,9 @@ func (s *Service) DiskData(ctx context.Context, r *api.DiskDataRequest) (*api.Di
 	case err != nil:
 		return nil, fmt.Errorf("node %s: %w", from.NodeID, err)
 	}
+	if page.Earlier != from.PreviousAllocation { // a node decides nothing about other allocations
+		page.Earlier = ""
+	}
 	return page, nil
 }
 

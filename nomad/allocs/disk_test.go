@@ -44,11 +44,12 @@ func TestDataGoesToTheNodeOfTheReplacementOnly(t *testing.T) {
 	t.Parallel()
 	var asked *api.DiskDataRequest
 	var failure error
+	earlier, got := "", ""
 	s := state.New()
 	service := allocs.New(allocs.Config{Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, registry()), Nodes: nodes{
 		"n1": func(r *api.DiskDataRequest) (*api.DiskDataResponse, error) {
 			asked = r
-			return &api.DiskDataResponse{End: true}, failure
+			return &api.DiskDataResponse{End: true, Earlier: earlier}, failure
 		},
 	}})
 	edit := func(change func(a *api.Allocation), ids ...string) {
@@ -84,7 +85,10 @@ func TestDataGoesToTheNodeOfTheReplacementOnly(t *testing.T) {
 	stop := func(a *api.Allocation) { a.DesiredStatus = api.AllocDesiredStatusStop }
 	ask := func(node, alloc, from string) error {
 		asked = nil
-		_, err := service.DiskData(t.Context(), &api.DiskDataRequest{NodeID: node, NodeSecret: "secret", AllocID: alloc, From: from, Tasks: []string{"t"}})
+		out, err := service.DiskData(t.Context(), &api.DiskDataRequest{NodeID: node, NodeSecret: "secret", AllocID: alloc, From: from, Tasks: []string{"t"}})
+		if err == nil {
+			got = out.Earlier
+		}
 		return err
 	}
 	refused := func(name string, err error, class fault.Class, text string) {
@@ -104,6 +108,13 @@ func TestDataGoesToTheNodeOfTheReplacementOnly(t *testing.T) {
 	}
 	if err := ask("n3", "a3", "a1"); err != nil {
 		t.Errorf("the replacement of the replacement: %v", err)
+	}
+	if earlier = "other"; ask("n2", "a2", "a1") != nil || got != "" {
+		t.Errorf("a node refers to the data of allocation %q", got)
+	}
+	edit(func(a *api.Allocation) { a.PreviousAllocation = "a0" }, "a1")
+	if earlier = "a0"; ask("n2", "a2", "a1") != nil || got != "a0" {
+		t.Errorf("the data of the predecessor is in %q", got)
 	}
 	refused("a foreign node", ask("n3", "a2", "a1"), fault.Denied, "is not placed on node n3")
 	refused("another allocation", ask("n2", "a2", "other"), fault.Denied, "does not replace")

@@ -253,3 +253,26 @@ func TestJobThatIsAskedForAgainRemembersWhatItDid(t *testing.T) {
 		t.Error("the job is there, what it did is forgotten: it will do all of it once more")
 	}
 }
+
+// The node of an allocation removes its files with it.
+func TestAllocationStaysWhileItsDataIsCopied(t *testing.T) {
+	r := newFixture(t)
+	next := &api.Allocation{
+		ID: "b", Namespace: "default", JobID: "j", TaskGroup: "g", EvalID: "e2", NodeID: "n2", PreviousAllocation: "a",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending, ModifyTime: start.UnixNano(),
+	}
+	r.history(func(j *api.Job, _ *api.Evaluation, a *api.Allocation) {
+		j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: 10, Migrate: true}
+		next.Job, a.NextAllocation = j, "b"
+	})
+	r.put(func(tx *state.Txn) { tx.PutAlloc(next) })
+	if tx := r.collect(); tx.Alloc("a") == nil {
+		t.Fatal("the allocation is removed before its data is copied")
+	}
+	running := *next
+	running.ClientStatus = api.AllocClientStatusRunning
+	r.put(func(tx *state.Txn) { tx.PutAlloc(&running) })
+	if tx := r.collect(); tx.Alloc("a") != nil {
+		t.Error("the allocation stays after its data is copied")
+	}
+}

@@ -23,7 +23,7 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 	if !a.ClientTerminal() && (!a.ServerTerminal() || tx.Node(a.NodeID) != nil) {
 		return false
 	}
-	if first(tx.ClaimsByAlloc(a.ID)) != nil {
+	if first(tx.ClaimsByAlloc(a.ID)) != nil || dataAwaited(tx, a) {
 		return false
 	}
 	j := tx.Job(a.Namespace, a.JobID)
@@ -31,6 +31,17 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 		return true
 	}
 	return a.ClientStatus != api.AllocClientStatusFailed || a.ServerTerminal() || a.NextAllocation != "" || !mayRetry(j, a)
+}
+
+// dataAwaited reports whether the data of the allocation may be on its way to its replacement on another node. The node would
+// remove the files.
+func dataAwaited(tx *state.Txn, a *api.Allocation) bool {
+	next := tx.Alloc(a.NextAllocation)
+	if next == nil || next.ClientStatus != api.AllocClientStatusPending || next.ServerTerminal() || next.NodeID == a.NodeID {
+		return false
+	}
+	g, node := next.Group(), tx.Node(a.NodeID)
+	return g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Migrate && node != nil && node.Status != api.NodeStatusDown
 }
 
 // dead reports whether nothing of the job runs or will run. The status in the row of a job is
