@@ -19,7 +19,7 @@ import (
 // Bounds of a page and of paths.
 const (
 	pageBytes   = 4 << 20
-	pageEntries = 8192
+	pageEntries = 4096
 	depthMax    = 128
 	pathMax     = 4096
 )
