@@ -75,7 +75,7 @@ func TestMigratingDataFollowsToAnotherNode(t *testing.T) {
 	early.Store(to.status("a2") == api.AllocClientStatusRunning)
 	to.mu.Unlock()
 	from.place(stopped(migrating("a1", "", 1)))
-	to.ran(t, "a2", "is copied from its node: 4 files, 6.0 MB in ")
+	to.ran(t, "a2", "is copied from its node: 4 entries, 6.0 MB in ")
 	if early.Load() {
 		t.Error("a2 runs while a1 does")
 	}

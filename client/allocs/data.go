@@ -109,7 +109,7 @@ func (a *Alloc) takeHere(ctx context.Context, prev *Alloc) (earlier string, err 
 	if err := a.awaitDown(ctx, prev); err != nil {
 		return "", err
 	}
-	a.moving.build = func() error { return prev.give(a) }
+	a.moving.build, a.moving.silence = func() error { return prev.give(a) }, diskSilence
 	if err := a.moving.untilDone(ctx, a.tellWaiting); err != nil && !errors.Is(err, fault.NotFound) {
 		return "", fmt.Errorf("move the data of allocation %s: %w", prev.id, err)
 	} else if err != nil {

@@ -18,6 +18,8 @@ const (
 	patience = time.Minute
 	// dataHold is how long the files of an ended allocation are kept for another node after it asked for them.
 	dataHold = time.Minute
+	// copySilence is the time that one step of a copy may take before the disk is reported as unresponsive.
+	copySilence = 30 * time.Second
 	// copiesMax is how often a copy begins again because the data changed.
 	copiesMax = 3
 	// progressFirst is when a copy is reported first; each further report comes after twice the time.
@@ -64,6 +66,7 @@ func (a *Alloc) takeThere(ctx context.Context, from string) (earlier string, err
 
 // onDisk runs the step that is set in moving, until the disk takes it.
 func (a *Alloc) onDisk(ctx context.Context, from string) error {
+	a.moving.silence = copySilence
 	err := a.moving.untilDone(ctx, a.tellWaiting)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("copy the data of allocation %s: %w", from, err)
@@ -134,7 +137,7 @@ func (a *Alloc) copyData(ctx context.Context, from string) (earlier string, err 
 }
 
 func amount(c diskpages.Copied) string {
-	return fmt.Sprintf("%d files, %.1f MB", c.Files, float64(c.Bytes)/(1<<20))
+	return fmt.Sprintf("%d entries, %.1f MB", c.Files, float64(c.Bytes)/(1<<20))
 }
 
 // diskError is an error of this node, not of the one that has the data.

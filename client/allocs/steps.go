@@ -1,6 +1,7 @@
 package allocs
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -61,7 +62,9 @@ type directories struct {
 // building changes directories, in a goroutine of its own: a disk that hangs holds up neither a stop nor the end of the agent.
 type building struct {
 	build func() error
-	mu    sync.Mutex
+	// silence is the time after which an unresponsive disk is reported; 0 means diskSilence.
+	silence time.Duration
+	mu      sync.Mutex
 	// over is closed when the last try has ended, err is its outcome.
 	over chan struct{}
 	err  error
@@ -127,7 +130,7 @@ func (b *building) untilDone(ctx context.Context, report func(text string)) erro
 		}
 		told = true
 	}
-	silence := time.NewTimer(diskSilence)
+	silence := time.NewTimer(cmp.Or(b.silence, diskSilence))
 	defer silence.Stop()
 	for {
 		for over := b.begin(); over != nil; {
