@@ -98,6 +98,21 @@ func TestMigratingDataFollowsToAnotherNode(t *testing.T) {
 	to.start(t)
 	to.until(t, "a2 runs", func() bool { return to.status("a2") == api.AllocClientStatusRunning })
 	to.has(t, "more", "a2", "t", "local", "m")
+
+	// Its own data is all that the next allocation gets, also after another restart.
+	to.place(stopped(migrating("a2", "a1", 2)))
+	to.until(t, "a2 ends", func() bool { return to.status("a2") == api.AllocClientStatusComplete })
+	to.stop()
+	to.start(t)
+	var page *api.DiskDataResponse
+	eventually(t, "a2 is known again", func() (ok bool) {
+		var err error
+		page, err = call(t, to.servers, wire.ClientAllocDiskData, &api.DiskDataRequest{AllocID: "a3", From: "a2"})
+		return err == nil
+	})
+	if !page.End || page.Earlier != "" || len(page.Entries) != 2 {
+		t.Errorf("end %v with %d entries, more of allocation %q", page.End, len(page.Entries), page.Earlier)
+	}
 }
 
 func TestMigrationThatCannotBeFinishedLeavesAnEmptyDisk(t *testing.T) {

@@ -127,7 +127,7 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 	var old map[string]*store.TaskRecord
 	if restored != nil {
 		old, out.marks = restored.Tasks, restored.Steps
-		out.settled.Store(out.marks[data{}.Name()] == steps.MarkUp)
+		out.settled.Store(out.marks[data{}.Name()] == steps.MarkUp || out.marks[settledMark] == steps.MarkUp)
 	} else if err := c.Store.PutAlloc(a); err != nil {
 		return nil, fmt.Errorf("store allocation %s: %w", a.ID, err)
 	}

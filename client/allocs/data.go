@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/steps"
 )
 
 // eventDisk is the event of what becomes of the data of the previous allocation.
 const eventDisk = "Ephemeral Disk"
+
+// settledMark is in the journal when the allocation has its data. That of the step does not show it once the step was taken down.
+const settledMark = "settled"
 
 // data gets the data of the previous allocation when the ephemeral disk of the group is sticky or migrates. Each directory is
 // moved by one rename and only to where nothing is yet, so a move that was interrupted is continued.
@@ -27,6 +31,9 @@ func (s data) Up(ctx context.Context, _ *Scope) error {
 	if a.wantsData() {
 		if err := a.takeData(ctx); err != nil {
 			return err
+		}
+		if err := a.conf.Journal.Mark(settledMark, steps.MarkUp); err != nil {
+			return fmt.Errorf("record that the data is there: %w", err)
 		}
 	}
 	a.settled.Store(true)
