@@ -51,7 +51,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func allGone(paths []string) bool {
+func removedAll(paths []string) bool {
 	for _, p := range paths {
 		if exists(p) {
 			return false
@@ -129,7 +129,7 @@ func TestTaskHasItsLimits(t *testing.T) {
 	if err := again.Destroy(suite.Context(t), task.ID); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the cgroups are removed", func() bool { return allGone(dirs) })
+	suite.Eventually(t, "the cgroups are removed", func() bool { return removedAll(dirs) })
 }
 
 // Without a memory_max that is a number the task has no limit.
@@ -181,7 +181,7 @@ func TestTaskOverItsMemoryLimit(t *testing.T) {
 			if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 				t.Error(err)
 			}
-			suite.Eventually(t, "the cgroups are removed", func() bool { return allGone(dirs) })
+			suite.Eventually(t, "the cgroups are removed", func() bool { return removedAll(dirs) })
 			if st, err := calm.Inspect(other.ID); err != nil || st.State != driver.StateRunning {
 				t.Errorf("the other task: %+v, %v", st, err)
 			}
@@ -239,7 +239,7 @@ func TestForkBomb(t *testing.T) {
 	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "nothing is left", func() bool { return allGone(dirs) && withMark(task.ID) == 0 })
+	suite.Eventually(t, "nothing is left", func() bool { return removedAll(dirs) && withMark(task.ID) == 0 })
 }
 
 // withMark counts the processes whose environment has the id of a test task.
@@ -277,7 +277,7 @@ func TestLimitsOfAKilledSupervisingProcessAreRemoved(t *testing.T) {
 	again := newDriver(t, dir, nil)
 	suite.Eventually(t, "nothing is left", func() bool {
 		_, err := again.Prune(suite.Context(t), nil, true)
-		return err == nil && allGone(dirs)
+		return err == nil && removedAll(dirs)
 	})
 }
 

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -88,7 +90,7 @@ func find(root string, version func(dir string) int, parent string) *Host {
 		if version(top) != 1 {
 			continue
 		}
-		dir, err := makeBelow(top, names, func(dir string) error { return inherit(c, dir) })
+		dir, err := makeBelow(top, names, func(dir string, made bool) error { return inherit(c, dir, made) })
 		h.note(c, dir, err)
 	}
 	top := unifiedBelow(root, version)
@@ -96,7 +98,7 @@ func find(root string, version func(dir string) int, parent string) *Host {
 		return h
 	}
 	delegate(top)
-	dir, err := makeBelow(top, names, func(dir string) error { delegate(dir); return nil })
+	dir, err := makeBelow(top, names, func(dir string, _ bool) error { delegate(dir); return nil })
 	if err != nil {
 		return h
 	}
@@ -119,13 +121,14 @@ func (h *Host) note(controller, dir string, err error) {
 }
 
 // makeBelow makes a cgroup, with those on the way to it, and prepares each.
-func makeBelow(dir string, names []string, prepare func(dir string) error) (string, error) {
+func makeBelow(dir string, names []string, prepare func(dir string, made bool) error) (string, error) {
 	for _, name := range names {
 		dir = filepath.Join(dir, name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(dir, 0o755)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
-		if err := prepare(dir); err != nil {
+		if err := prepare(dir, err == nil); err != nil {
 			return "", err
 		}
 	}
@@ -135,9 +138,16 @@ func makeBelow(dir string, names []string, prepare func(dir string) error) (stri
 	return dir, nil
 }
 
-// inherit gives a new cgroup of version 1 what processes in it need.
-func inherit(controller, dir string) error {
-	if controller != cpuset {
+// usualShares is what the kernel gives a process or a cgroup of version 1 that has no other shares.
+const usualShares = 1024
+
+// inherit gives a cgroup of version 1 what processes in it need. All tasks of a node have the share of all of its processors:
+// with that of one cgroup they would get as little as one process of the host that is not in a cgroup.
+func inherit(controller, dir string, made bool) error {
+	switch {
+	case controller == cpu && made:
+		return os.WriteFile(filepath.Join(dir, "cpu.shares"), []byte(strconv.Itoa(usualShares*runtime.NumCPU())), 0o600)
+	case controller != cpuset:
 		return nil
 	}
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
