@@ -84,10 +84,17 @@ func BenchmarkHundredVolumes(b *testing.B) {
 
 // BenchmarkTaskStarts prints tasks per second for 200 raw_exec sleeps, what a start costs in processor time of the agent
 // and the supervising process, which says more on a busy machine, and the memory beside each.
-func BenchmarkTaskStarts(b *testing.B) {
+func BenchmarkTaskStarts(b *testing.B) { taskStarts(b, "raw_exec") }
+
+// BenchmarkIsolatedStarts prints the same for exec, whose tasks have limits.
+func BenchmarkIsolatedStarts(b *testing.B) { taskStarts(b, "exec") }
+
+func taskStarts(b *testing.B, driver string) {
+	b.Helper()
 	const n = 200
 	a := kit.Start(b)
 	job := kit.ShellJob("sleeps", "exec sleep 1000")
+	job.TaskGroups[0].Tasks[0].Driver = driver
 	want := n
 	job.TaskGroups[0].Count = &want
 	keyed(a)
