@@ -105,13 +105,13 @@ func New(conf Config) (*Client, error) {
 	}
 	if conf.Docker != nil && conf.Docker.StateDir == "" {
 		own := *conf.Docker
-		own.StateDir = filepath.Join(conf.StateDir, "docker")
+		own.StateDir, own.LeaseDir = filepath.Join(conf.StateDir, "docker"), conf.RawExec.StateDir
 		conf.Docker = &own
 	}
 	conf.Artifacts.Dir = filepath.Join(conf.StateDir, "artifacts")
 	if conf.Exec != nil && conf.Exec.StateDir == "" {
 		own := *conf.Exec
-		own.StateDir = filepath.Join(conf.StateDir, "exec")
+		own.StateDir, own.LeaseDir = filepath.Join(conf.StateDir, "exec"), conf.RawExec.StateDir
 		conf.Exec = &own
 	}
 	log := conf.Log.Named("client")

@@ -72,11 +72,15 @@ func keepsLeases(d driver.Driver) bool {
 	return ok && !errors.Is(l.Renew("", 0), fault.Unimplemented)
 }
 
-// sharesLease reports whether tasks of the group use volumes that their drivers keep no lease of.
+// sharesLease reports whether tasks of the group use volumes of which no process keeps the lease for them: their drivers keep
+// none, or have lost that process, or the tasks are those of an agent whose drivers kept none.
 func (g *Group) sharesLease() bool {
 	for _, t := range g.tasks {
 		if !t.usesVolumes() {
 			continue
+		}
+		if d, id := t.runningAttempt(); d != nil && !keeps(d, id) {
+			return true
 		}
 		if d, err := g.conf.Driver(t.present().Driver); err == nil && !keepsLeases(d) {
 			return true

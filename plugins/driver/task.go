@@ -60,6 +60,8 @@ type Lease struct {
 	Unmount []string
 	// Beside lists where else on the host the same volumes may be mounted.
 	Beside []string
+	// Container is the id of a container whose processes end with the lease; only drivers of containers set it.
+	Container string
 	// Shared is set when other tasks use them whose drivers are no [LeaseKeeper].
 	Shared bool
 }

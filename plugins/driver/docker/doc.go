@@ -18,6 +18,8 @@
 //
 // # Leases of volumes
 //
-// Containers have no supervising process: while the agent is dead, nothing ends them at the end of a lease. The driver is
-// no driver.LeaseKeeper, and docs/volumes.md describes what follows from that.
+// A container with a lease has a guard: a supervising process of package rawexec, made after the container and before its
+// start, which kills the processes of the container at the end of the lease, with or without the agent and the engine. It
+// finds them by the id of the container in the names of their cgroups. Its own task does nothing. A guard is known by the
+// id of its container and ends as its task is destroyed; what keeps the lease after that is the business of rawexec.
 package docker

@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/engine"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/image"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/logs"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
 // Name is the name of the driver in job files.
@@ -42,6 +43,8 @@ type Config struct {
 	Plugin config.Plugin
 	// StateDir keeps a small file per task, and distinguishes the agents of a host. It must survive a restart of the agent.
 	StateDir string
+	// LeaseDir is that of [rawexec.Config]; empty means one of the driver's own.
+	LeaseDir string
 }
 
 // ParseConfig reads the config of the plugin block of the agent's configuration; what it does not know is an error.
@@ -65,19 +68,26 @@ type Driver struct {
 	tasks map[string]*task
 	// unsure are attempts of which the engine could not say whether they run.
 	unsure map[string]bool
+	// guards are the processes that keep the leases of containers, by the ids of those; guarded are their containers, by task.
+	guards  *rawexec.Driver
+	guarded map[string]string
 	// seen is set once the engine has answered.
 	seen bool
 }
 
 var (
-	_ driver.Driver = (*Driver)(nil)
-	_ driver.Finder = (*Driver)(nil)
-	_ driver.Execer = (*Driver)(nil)
+	_ driver.Driver      = (*Driver)(nil)
+	_ driver.LeaseKeeper = (*Driver)(nil)
+	_ driver.Keeper      = (*Driver)(nil)
+	_ driver.Finder      = (*Driver)(nil)
+	_ driver.Execer      = (*Driver)(nil)
 )
 
 // New makes the driver; it touches nothing before its first task.
 func New(c Config, log hclog.Logger) *Driver {
-	d := &Driver{config: c, instance: rand.Text() + "-", log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}}
+	d := &Driver{config: c, instance: rand.Text() + "-", log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}, guarded: map[string]string{}}
+	leases := rawexec.Config{Enabled: true, NoCgroups: true, StateDir: filepath.Join(c.StateDir, "leases"), LeaseDir: c.LeaseDir}
+	d.guards = rawexec.New(leases, d.log)
 	d.engine, d.broken = engine.Open(&d.config.Plugin)
 	d.images = image.New(&d.config.Plugin, d.engine, d.log)
 	return d
@@ -136,6 +146,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if err := d.reserve(h.TaskID); err != nil {
 		return err
 	}
+	d.recoverGuard(ctx, h.TaskID, s.Container) // whose lease goes on, whether the engine responds or not
 	t, err := d.inspect(ctx, s.Container)
 	if err == nil && (t.id != h.TaskID || !t.ran) {
 		err = fault.New(fault.NotFound, "task %s: container %.12s is not that of the task", h.TaskID, s.Container)
@@ -145,6 +156,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		d.doubt(h.TaskID, err)
 		if errors.Is(err, fault.NotFound) {
 			logs.Forget(d.cursorPath(s.Container))
+			err = errors.Join(err, d.destroyGuard(ctx, h.TaskID))
 		}
 		return err
 	}
@@ -274,6 +286,9 @@ func (d *Driver) kill(ctx context.Context, t *task) error {
 	if t.waitFor(ctx, killWait) {
 		return nil
 	}
+	if t.exited.Load() && d.stopGuard(ctx, t.id) == nil && t.waitFor(ctx, killWait) {
+		return nil
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -294,6 +309,9 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 		if err := d.remove(ctx, t.container); err != nil {
 			return err
 		}
+	}
+	if err := d.destroyGuard(ctx, id); err != nil {
+		return err
 	}
 	t.cancel()
 	t.watching.Wait()
@@ -361,8 +379,9 @@ func (d *Driver) Close() error {
 		_ = t.process.Close()
 	}
 	d.images.Close()
+	err := d.guards.Close()
 	if d.engine == nil {
-		return nil
+		return err
 	}
-	return d.engine.Close()
+	return errors.Join(err, d.engine.Close())
 }

@@ -58,6 +58,10 @@ func (d *Driver) find(ctx context.Context, id string) (*driver.Handle, error) {
 		if err := d.remove(ctx, c.ID); err != nil {
 			return nil, fault.Wrap(fault.Unavailable, err)
 		}
+		d.recoverGuard(ctx, id, c.ID)
+		if err := d.destroyGuard(ctx, id); err != nil {
+			return nil, fault.Wrap(fault.Unavailable, err)
+		}
 	}
 	return nil, fault.New(fault.NotFound, "task %s of driver %s has no container", id, Name)
 }
@@ -76,12 +80,13 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	var pruned []string
+	var pruned, guarded []string
 	var errs []error
 	for _, c := range list {
 		id, runs := c.Labels[labelTask], c.State == container.StateRunning
 		switch {
 		case d.knows(id) || slices.Contains(spare, id):
+			guarded = append(guarded, c.ID)
 			continue
 		case !all && !(runs && c.Labels[labelMounts] != ""), !runs && !d.config.Plugin.GC.Container:
 			continue
@@ -92,8 +97,9 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 			pruned = append(pruned, id)
 		}
 	}
+	_, err = d.guards.Prune(ctx, guarded, all)
 	slices.Sort(pruned)
-	return pruned, errors.Join(errs...)
+	return pruned, errors.Join(append(errs, err)...)
 }
 
 // knows reports whether a container of the task is not to be removed: the task is known, is being started, or the engine

@@ -84,6 +84,9 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 	}()
 	id, err := d.create(ctx, t, c, s)
 	if err == nil {
+		err = d.guard(ctx, t, id)
+	}
+	if err == nil {
 		err = d.startContainer(ctx, id)
 	}
 	var started *task
@@ -95,6 +98,9 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 	}
 	if !errors.Is(err, fault.Conflict) { // else the container is that of another start
 		d.clean(ctx, t.ID)
+		if err := d.destroyGuard(context.WithoutCancel(ctx), t.ID); err != nil {
+			d.log.Warn("end the process that keeps the lease of a start that failed", "task", t.ID, "error", err)
+		}
 	}
 	if c.MACAddress != "" && errors.Is(err, fault.Invalid) {
 		err = fmt.Errorf("%w (engines before 25.0 do not take a mac_address)", err)

@@ -42,7 +42,9 @@ type task struct {
 	// process is the first process of the container; nil when the engine is on another host.
 	process *os.File
 	// killed is set when the driver kills the container.
-	killed   atomic.Bool
+	killed atomic.Bool
+	// exited is set when the container has ended, which the guard of its lease may not have reported yet.
+	exited   atomic.Bool
 	cancel   context.CancelFunc
 	watching sync.WaitGroup
 	// done is closed when exit and finished are known and do not change any more.
@@ -117,11 +119,19 @@ func (d *Driver) watch(ctx context.Context, t *task) {
 		break
 	}
 	close(exited)
+	t.exited.Store(true)
 	select {
 	case <-drained:
 	case <-time.After(drainMax):
 		d.log.Warn("the last output of a task is copied later", "task", t.id)
 	case <-ctx.Done():
+	}
+	t.exit.LeaseEnded = d.endGuard(ctx, t.id)
+	if t.exit.LeaseEnded {
+		t.exit.OOMKilled, t.exit.Err = false, leaseEnded
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	close(t.done)
 	<-drained

@@ -25,6 +25,8 @@ type Config struct {
 	Driver string
 	// StateDir keeps a few small files per task. It must survive a restart of the agent.
 	StateDir string
+	// LeaseDir is that of [rawexec.Config].
+	LeaseDir string
 	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
 	Program string
 	// NoCgroups keeps tasks in the cgroup of the agent.

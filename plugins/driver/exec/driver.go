@@ -32,7 +32,7 @@ func New(c Config, log hclog.Logger) *Driver {
 
 func (c *Config) driver(v *rawexec.Variant, log hclog.Logger) *Driver {
 	return &Driver{rawexec.NewVariant(v, rawexec.Config{
-		Enabled: true, StateDir: c.StateDir, Program: c.Program, NoCgroups: c.NoCgroups,
+		Enabled: true, StateDir: c.StateDir, LeaseDir: c.LeaseDir, Program: c.Program, NoCgroups: c.NoCgroups,
 		CgroupParent: c.CgroupParent, PIDsLimit: c.PIDsLimit,
 		DeniedUIDs: c.DeniedUIDs, DeniedGIDs: c.DeniedGIDs,
 	}, log)}

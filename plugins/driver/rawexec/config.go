@@ -17,6 +17,9 @@ type Config struct {
 	Enabled bool
 	// StateDir keeps a few small files per task. It must survive a restart of the agent.
 	StateDir string
+	// LeaseDir has the files that the supervising processes of an allocation lock together, of whatever driver; empty means
+	// StateDir.
+	LeaseDir string
 	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
 	Program string
 	// CgroupParent is the cgroup below which tasks get theirs, a path in each hierarchy; empty means "nomad.slice".

@@ -99,8 +99,10 @@ func (d *Driver) install() (string, error) {
 
 func (d *Driver) prepareState() (string, error) {
 	for i := range uint64(shards) {
-		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
-			return "", fmt.Errorf("make the state directory of driver %s: %w", d.Name(), err)
+		for _, dir := range []string{d.config.StateDir, d.leaseDir()} {
+			if err := os.MkdirAll(shardOf(dir, i), 0o700); err != nil {
+				return "", fmt.Errorf("make the state directory of driver %s: %w", d.Name(), err)
+			}
 		}
 	}
 	if d.config.Program != "" {

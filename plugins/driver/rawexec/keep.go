@@ -34,15 +34,17 @@ func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
 	s.Lease, s.LeaseFrom, s.Unmount, s.Beside = int64(l.Term.Stop()), l.From, l.Unmount, l.Beside
 	s.LeaseCut, s.LeaseEnd, s.Shared = int64(l.Term.Cut()), int64(l.Term.Term), l.Shared
 	s.LeaseOf = cmp.Or(t.AllocID, t.ID)
-	s.LeaseFile = d.leaseFile(s.LeaseOf)
+	s.LeaseFile, s.Container = d.leaseFile(s.LeaseOf), l.Container
 }
 
 // leaseFile is what all supervising processes of an allocation lock which have its lease.
 func (d *Driver) leaseFile(allocID string) string {
 	h := fnv.New64a()
 	h.Write([]byte(allocID))
-	return filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+supervise.LeaseEnding)
+	return filepath.Join(shardOf(d.leaseDir(), h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+supervise.LeaseEnding)
 }
+
+func (d *Driver) leaseDir() string { return cmp.Or(d.config.LeaseDir, d.config.StateDir) }
 
 // Keep implements [driver.Keeper].
 func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
@@ -157,7 +159,7 @@ func (d *Driver) Recall(ctx context.Context) error {
 	var states []string
 	tasks, kept := d.known()
 	for i := range uint64(shards) {
-		removeLeases(d.shard(i))
+		removeLeases(shardOf(d.leaseDir(), i))
 		names, err := filepath.Glob(filepath.Join(d.shard(i), "*.sock"))
 		errs = append(errs, err)
 		for _, name := range names {

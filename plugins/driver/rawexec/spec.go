@@ -178,8 +178,10 @@ func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 const shards = 16
 
 func (d *Driver) shard(i uint64) string {
-	return filepath.Join(d.config.StateDir, fmt.Sprintf("%x", i%shards))
+	return shardOf(d.config.StateDir, i)
 }
+
+func shardOf(dir string, i uint64) string { return filepath.Join(dir, fmt.Sprintf("%x", i%shards)) }
 
 // statePath names the files of a task: readable, short, and different for different ids.
 func (d *Driver) statePath(id string) string {

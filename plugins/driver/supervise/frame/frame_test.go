@@ -13,7 +13,7 @@ func sample() frame.Spec {
 		Env: []string{"A=1"}, Dir: "/t", User: true, UID: 1, GID: 2, Groups: []int64{3, 4}, Stdout: "/o", Stderr: "/e", MaxFiles: 2,
 		MaxFileBytes: 1 << 40, Mounts: []frame.Mount{{Source: "/x", Destination: "/y", ReadOnly: true, Sub: "a/b"}, {}}, Cgroup: "/c", OwnCgroup: true,
 		Memory: 9, Join: []string{"/j"}, Cores: []int64{0, 65}, Scopes: []string{"/c"}, Limits: []frame.Limit{{Dir: "/c", File: "f", Value: "1", Must: true}, {}}, OOMScore: -5, Lease: 7, LeaseFrom: 8, Unmount: []string{"/m"}, LeaseCut: 9, LeaseEnd: 10, Beside: []string{"/n"},
-		LeaseOf: "a", LeaseFile: "/l", Shared: true,
+		LeaseOf: "a", LeaseFile: "/l", Shared: true, Container: "c",
 		Isolation: frame.Isolation{On: true, Root: []frame.Mount{{Source: "/usr", Destination: "/usr"}}, PID: true, IPC: true, Bounding: 5, Ambient: 1},
 	}
 }

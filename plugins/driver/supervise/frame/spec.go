@@ -1,5 +1,8 @@
 package frame
 
+// IdleKey is a variable in the environment of a process that only stands for the processes of Spec.Container.
+const IdleKey = "NOMAD_SUPERVISE_IDLE"
+
 // Spec is all that a supervising process needs to know about its task.
 type Spec struct {
 	// TaskID is sent to each agent that connects.
@@ -63,6 +66,9 @@ type Spec struct {
 	LeaseOf   string
 	LeaseFile string
 	Shared    bool
+	// Container is the id of a container, whose processes have it in the names of their cgroups; empty means none. They are
+	// killed with the task, and the task has not ended before they have.
+	Container string
 
 	// Isolation is how the task is kept apart from the host.
 	Isolation Isolation
@@ -152,6 +158,7 @@ func (s *Spec) Encode() []byte {
 	w.flag(s.Isolation.IPC)
 	w.num(s.Isolation.Bounding)
 	w.num(s.Isolation.Ambient)
+	w.str(s.Container)
 	return w
 }
 
@@ -202,6 +209,7 @@ func (s *Spec) Decode(b []byte) error {
 	i := &s.Isolation
 	i.On, i.Root, i.PID, i.IPC = r.flag(), r.mounts(), r.flag(), r.flag()
 	i.Bounding, i.Ambient = r.num(), r.num()
+	s.Container = r.str()
 	return r.end()
 }
 

@@ -41,8 +41,9 @@ func (s *supervisor) keepLease() {
 			wait = recordAgainMS
 		}
 		if s.turn(wait) {
-			s.helpers, s.gone = false, true
+			s.helpers, s.childless = false, true
 		}
+		s.gone = s.gone || s.childless && !s.contained()
 		if !s.gone && !s.helpers {
 			s.killTree(true)
 			s.helpers = s.onlyHelpers()

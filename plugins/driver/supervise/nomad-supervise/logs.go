@@ -131,7 +131,8 @@ func (s *supervisor) drain() {
 				s.logs.done()
 			}
 		case s.turn(left):
-			s.helpers, s.gone = false, true
+			s.helpers, s.childless = false, true
+			s.gone = !s.contained()
 		}
 	}
 }

@@ -31,6 +31,8 @@ type supervisor struct {
 	killed bool
 	// ending is set when the main process has ended: no more commands are run inside the task.
 	ending bool
+	// childless is set when no process below this one is left.
+	childless bool
 	// helpers is set when only processes that serve mounts outlive the task, gone when no process of it is left.
 	helpers, gone bool
 	// exit is the report of the end; nil while the main process runs.
@@ -39,6 +41,9 @@ type supervisor struct {
 }
 
 func main() {
+	if isIdle() {
+		idle()
+	}
 	if isCommand() {
 		runCommand()
 	}

@@ -64,7 +64,9 @@ func (s *supervisor) endTree() {
 		poll(fds[:], min(int64(round)+1, 10))
 		if fds[0].revents != 0 {
 			s.reaper.read()
-			s.gone = true
+			s.childless = true
+		}
+		if s.gone = s.childless && !s.contained(); s.gone {
 			return
 		}
 		s.killTree(round > 3)
@@ -84,6 +86,7 @@ func (s *supervisor) endTree() {
 // killTree kills all descendants: at once by the cgroup when the task has its own, otherwise, or when asked
 // to be thorough because one may have left the cgroup, by the process table.
 func (s *supervisor) killTree(thorough bool) {
+	s.eachContained(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
 	if s.cgroup.kill() && !thorough {
 		return
 	}
@@ -115,26 +118,33 @@ func (s *supervisor) onlyHelpers() bool {
 	return any
 }
 
-// onlyStuck reports whether all descendants that are left wait in the kernel, or have threads that do.
+// onlyStuck reports whether all processes of the task that are left wait in the kernel, or have threads that do.
 func (s *supervisor) onlyStuck() bool {
-	self := syscall.Getpid()
+	self, stuck := syscall.Getpid(), true
+	s.eachContained(func(pid int) { stuck = stuck && waitsInKernel(readFile("/proc/"+itoa(int64(pid))+"/stat")) })
 	parents := processTable()
 	for pid := range parents {
 		if descends(parents, pid, self) && !isHelper(pid) && !waitsInKernel(readFile("/proc/"+itoa(int64(pid))+"/stat")) {
 			return false
 		}
 	}
-	return true
+	return stuck
 }
 
-// waitsInKernel reads the third field of a stat line; a killed process whose first thread has ended is a zombie before
+// waitsInKernel reads a stat line; a killed process whose first thread has ended is a zombie before
 // its last one has.
-func waitsInKernel(stat string) bool {
+func waitsInKernel(stat string) bool { return stateOf(stat) == 'D' || stateOf(stat) == 'Z' }
+
+// stateOf is the third field of a stat line; 0 when there is none.
+func stateOf(stat string) byte {
 	i := len(stat) - 1
 	for i >= 0 && stat[i] != ')' {
 		i--
 	}
-	return i >= 0 && i+2 < len(stat) && (stat[i+2] == 'D' || stat[i+2] == 'Z')
+	if i < 0 || i+2 >= len(stat) {
+		return 0
+	}
+	return stat[i+2]
 }
 
 // isHelper reports whether a process serves a mount and was taken out of the life of its task by the agent.

@@ -83,6 +83,15 @@ func run(what string, args []string) {
 		if args[2] != "" {
 			sleep()
 		}
+	case "append": // to a file, again and again, whatever the signal
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+		f, err := os.OpenFile(args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+		must(err)
+		for {
+			_, err := f.WriteString("x")
+			must(err)
+			time.Sleep(10 * time.Millisecond)
+		}
 	case "ids":
 		groups, _ := os.Getgroups()
 		wd, _ := os.Getwd()

@@ -1,0 +1,112 @@
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+const leaseEnded = "the lease of its volumes ended: no server answered this node for too long"
+
+// guard starts the process that keeps the lease of a container.
+func (d *Driver) guard(ctx context.Context, t *driver.Task, container string) error {
+	if t.Lease == nil {
+		return nil
+	}
+	own := *t.Lease
+	own.Container = container
+	if err := d.guards.Guard(ctx, container, t.AllocID, &own); err != nil {
+		return fault.New(fault.Unavailable, "keep the lease of its volumes: %w", err)
+	}
+	d.setGuarded(t.ID, container)
+	return nil
+}
+
+func (d *Driver) setGuarded(id, container string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.guarded[id] = container
+}
+
+func (d *Driver) guardOf(id string) (container string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	container, ok = d.guarded[id]
+	return container, ok
+}
+
+// recoverGuard takes up the guard of a container that an earlier agent process has started. Where there is none, the agent
+// alone keeps the lease.
+func (d *Driver) recoverGuard(ctx context.Context, id, container string) {
+	h, err := d.guards.Find(ctx, container)
+	if err == nil {
+		err = d.guards.Recover(ctx, h)
+	}
+	switch {
+	case err == nil || errors.Is(err, fault.Conflict):
+		d.setGuarded(id, container)
+	case !errors.Is(err, fault.NotFound):
+		d.log.Warn("take up the process that keeps the lease of a container", "task", id, "error", err)
+	}
+}
+
+// endGuard ends the guard's own task when the container has ended, and reports whether that was the end of the lease. It
+// waits for the guard, which reports an end of the lease once the volumes are written back; it keeps the lease until
+// they are unmounted, see [driver.Keeper].
+func (d *Driver) endGuard(ctx context.Context, id string) (leaseEnded bool) {
+	container, ok := d.guardOf(id)
+	if !ok {
+		return false
+	}
+	if err := d.guards.Signal(ctx, container, "SIGKILL"); err != nil {
+		d.log.Warn("end the process that keeps the lease of a container", "task", id, "error", err)
+	}
+	x, err := d.guards.Wait(ctx, container)
+	return err == nil && x.LeaseEnded
+}
+
+// stopGuard ends the guard of a container that has ended, also when the guard does not respond.
+func (d *Driver) stopGuard(ctx context.Context, id string) error {
+	container, ok := d.guardOf(id)
+	if !ok {
+		return nil
+	}
+	return d.guards.Stop(ctx, container, "SIGKILL", 0)
+}
+
+// destroyGuard forgets the guard of a task. A task without one is no error.
+func (d *Driver) destroyGuard(ctx context.Context, id string) error {
+	container, ok := d.guardOf(id)
+	if !ok {
+		return nil
+	}
+	if err := d.guards.Destroy(ctx, container); err != nil && !errors.Is(err, fault.NotFound) {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.guarded, id)
+	return nil
+}
+
+// Renew extends the lease of a task. It implements [driver.LeaseKeeper].
+func (d *Driver) Renew(id string, from int64) error {
+	container, ok := d.guardOf(id)
+	if !ok {
+		return fault.New(fault.NotFound, "no process keeps a lease of task %s", id)
+	}
+	return d.guards.Renew(container, from)
+}
+
+// Keep implements [driver.Keeper].
+func (d *Driver) Keep(from int64, needed func(allocID string) bool) { d.guards.Keep(from, needed) }
+
+// Recall implements [driver.Keeper].
+func (d *Driver) Recall(ctx context.Context) error {
+	if !d.used() {
+		return nil
+	}
+	return d.guards.Recall(ctx)
+}
