@@ -27,11 +27,13 @@ PKGS = $$($(GO) list ./... | grep -v /e2e)
 SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
 RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
+# Fault scenarios that make driven runs with tasks of other drivers.
+DRIVEN ?= ^TestFault(01|02|03|04|08|09|13|15|16|17)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 3000
 SOAK_CLUSTER_SEEDS := 150
 
-.PHONY: build check test unit tools e2e sdk soak flake sim bench fuzz mutate cover demo generate supervise clean
+.PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo generate supervise clean
 
 build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -107,6 +109,11 @@ soak: build tools $(TESTLOG)
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
 	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
 	$(MAKE) fuzz FUZZ=3s
+
+# Fault scenarios with tasks of exec and of docker.
+driven: build tools $(TESTLOG)
+	@set -o pipefail; cd cmd/nomad/e2e && for d in exec docker; do NOMAD_BIN=$(CURDIR)/$(BIN) E2E_DRIVER=$$d \
+	  $(GO) test -json -timeout 25m -count=1 -run '$(DRIVEN)' ./faults | $(LOGGED) -run $$d || exit 1; done
 
 # Every end-to-end test TIMES times while two loops keep two processors busy: none may fail. RUN names tests, IN packages.
 flake: build $(TESTLOG)

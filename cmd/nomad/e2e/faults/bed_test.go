@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "build the driver: %v\n%s", err, out)
 			return 1
 		}
+		defer stopEngine()
 		return m.Run()
 	}()
 	os.Exit(code)
@@ -105,7 +106,8 @@ func (l layout) bed(t *testing.T) *bed {
 		if l.prepare != nil {
 			l.prepare(n)
 		}
-		n.Work(b.servers, "")
+		n.More = b.withDriver()
+		n.Work(b.servers, clientLines())
 		b.nodes = append(b.nodes, n)
 	}
 	b.Ready(nodes)

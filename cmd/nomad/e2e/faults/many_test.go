@@ -93,7 +93,7 @@ func TestFault11TwoJobsRaceForOneVolume(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, name := range names {
 			wg.Go(func() {
-				if _, _, err := b.API.Jobs().Register(on(writer(name, "v1"), b.nodes[i]), nil); err != nil {
+				if _, _, err := b.API.Jobs().Register(b.driven(on(writer(name, "v1"), b.nodes[i])), nil); err != nil {
 					t.Errorf("register: %v", err)
 				}
 			})

@@ -19,6 +19,8 @@ type Host struct {
 	*Agent
 	Name string
 	IP   string
+	// More is what its configuration has in addition.
+	More string
 	// TLS is how the tests reach an agent that has TLS.
 	TLS *api.TLSConfig
 
@@ -71,8 +73,8 @@ plugin "raw_exec" {
 func (h *Host) Start(config string) {
 	h.tb.Helper()
 	h.acl = h.lab.ACL
-	body := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = %q\nlog_level = \"DEBUG\"\n%s\n%s",
-		h.Name, filepath.Join(h.Dir, "data"), h.IP, config, access(h.acl))
+	body := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = %q\nlog_level = \"DEBUG\"\n%s\n%s\n%s",
+		h.Name, filepath.Join(h.Dir, "data"), h.IP, config, h.More, access(h.acl))
 	if err := os.WriteFile(h.config, []byte(body), 0o600); err != nil {
 		h.tb.Fatal(err)
 	}
