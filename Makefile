@@ -67,8 +67,8 @@ check: supervise
 	  124*|*"fetching vulnerabilities"*) echo "left out: the database of known vulnerabilities cannot be reached";; \
 	  *) echo "$$out"; exit 1;; esac
 	$(GO) mod tidy -diff
-	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
-	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template; do (cd $$m && $(GO) vet ./...) || exit 1; done
+	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
 # What repeats itself for long is in make soak.

@@ -147,8 +147,11 @@ func support(path string) bool {
 // ownPrograms are programs that are built into nomad, or used to build it.
 const ownPrograms = "plugins/driver/supervise/"
 
+// inPlugins is an external driver: what it links is part of such programs.
+const inPlugins = "plugins/driver/example"
+
 func TestPackagesForTestsAreNamedSo(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "./cmd/nomad", "./"+ownPrograms+"...")
+	cmd := exec.Command("go", "list", "-deps", "./cmd/nomad", "./"+ownPrograms+"...", "./"+inPlugins)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
@@ -172,6 +175,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},
 	"github.com/hashicorp/go-memdb":               {"nomad/state"},
 	"github.com/hashicorp/serf":                   {"nomad/member"},
+	"github.com/hashicorp/go-plugin":              {"plugins/driver/external", "plugins/driver/external/"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
 	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "client/checks", "plugins/", "nomad/volumes/volumestest"},
 	"github.com/hashicorp/hcl/hcl":                {"jobspec/hcl1"},

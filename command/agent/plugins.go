@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
+	"github.com/open-nomad/open-nomad/plugins/driver/external"
 	"github.com/open-nomad/open-nomad/plugins/driver/java"
 	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
@@ -22,6 +25,8 @@ type drivers struct {
 	qemu    qemu.Config
 	docker  docker.Config
 	mock    bool
+	// external are the executables of the plugin directory.
+	external []external.Config
 }
 
 // plugins lets each driver read its own plugin block.
@@ -37,6 +42,9 @@ func (a *agent) plugins() (to drivers, err error) {
 		return to, err
 	}
 	if to.qemu, err = qemu.ParseConfig(nil); err != nil {
+		return to, err
+	}
+	if to.external, err = a.externals(); err != nil {
 		return to, err
 	}
 	for name, p := range a.cfg.Plugins {
@@ -58,7 +66,12 @@ func (a *agent) plugins() (to drivers, err error) {
 			err = driver.DecodeConfig(name, p.Config, &block)
 			to.mock = to.mock || block.Enabled
 		default:
-			a.log.Warn("this version has no such plugin; its block is not used", "plugin", name)
+			i := slices.IndexFunc(to.external, func(e external.Config) bool { return filepath.Base(e.Path) == name })
+			if i < 0 {
+				a.log.Warn("there is no such plugin; its block is not used", "plugin", name, "plugin_dir", a.pluginDir())
+				continue
+			}
+			to.external[i].Args, to.external[i].Config = p.Args, p.Config
 		}
 		if err != nil {
 			return to, fmt.Errorf("plugin %q: %w", name, err)
@@ -79,5 +92,33 @@ func (a *agent) plugins() (to drivers, err error) {
 // programs makes the drivers whose tasks are programs of the node.
 func (a *agent) programs(d drivers) []driver.Driver {
 	d.java.StateDir, d.qemu.StateDir = filepath.Join(a.dirs.state, java.Name), filepath.Join(a.dirs.state, qemu.Name)
-	return []driver.Driver{java.New(d.java, a.log), qemu.New(d.qemu, a.log)}
+	list := []driver.Driver{java.New(d.java, a.log), qemu.New(d.qemu, a.log)}
+	for _, c := range d.external {
+		c.StateDir = filepath.Join(a.dirs.state, "plugins", c.Name)
+		list = append(list, external.New(c, a.log))
+	}
+	return list
+}
+
+// pluginDir is the directory of the executables of external drivers.
+func (a *agent) pluginDir() string {
+	return cmp.Or(a.cfg.PluginDir, filepath.Join(a.dirs.data, "plugins"))
+}
+
+// externals lists the external drivers of a client.
+func (a *agent) externals() (list []external.Config, err error) {
+	if !a.cfg.Client.Enabled {
+		return nil, nil
+	}
+	found, err := external.Find(a.pluginDir())
+	if err != nil {
+		return nil, fmt.Errorf("plugin_dir: %w", err)
+	}
+	for _, e := range found {
+		if slices.Contains([]string{rawexec.Name, exec.Name, java.Name, qemu.Name, docker.Name, mock.Name}, e.Driver) {
+			return nil, fmt.Errorf("plugin_dir: %s: %q is a built-in driver: rename the executable", e.Path, e.Driver)
+		}
+		list = append(list, external.Config{Name: e.Driver, Path: e.Path})
+	}
+	return list, nil
 }

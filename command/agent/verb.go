@@ -28,6 +28,7 @@ func Command(version string) *cli.Command {
 			&cli.StringFlag{Name: "data-dir", Usage: "absolute directory that survives restarts"},
 			&cli.StringFlag{Name: "state-dir", Usage: "directory of the client's state"},
 			&cli.StringFlag{Name: "alloc-dir", Usage: "directory of allocations"},
+			&cli.StringFlag{Name: "plugin-dir", Usage: "directory of external task drivers"},
 			&cli.StringFlag{Name: "bind", Usage: "IP address to listen on"},
 			&cli.StringFlag{Name: "region", Usage: "name of the region"},
 			&cli.StringFlag{Name: "dc", Usage: "name of the datacenter"},
@@ -88,7 +89,7 @@ func configure(c *cli.Command) (*config.Config, error) {
 		cfg.SetDev()
 	}
 	for name, field := range map[string]*string{
-		"data-dir": &cfg.DataDir, "state-dir": &cfg.Client.StateDir, "alloc-dir": &cfg.Client.AllocDir,
+		"data-dir": &cfg.DataDir, "state-dir": &cfg.Client.StateDir, "alloc-dir": &cfg.Client.AllocDir, "plugin-dir": &cfg.PluginDir,
 		"bind": &cfg.BindAddr, "region": &cfg.Region, "dc": &cfg.Datacenter, "node": &cfg.Name,
 		"node-class": &cfg.Client.NodeClass, "node-pool": &cfg.Client.NodePool,
 		"network-interface": &cfg.Client.NetworkInterface, "log-level": &cfg.LogLevel,

@@ -33,6 +33,7 @@ type Config struct {
 	Server            Server            `hcl:"server"`
 	Client            Client            `hcl:"client"`
 	Plugins           map[string]Plugin `hcl:"plugin"`
+	PluginDir         string            `hcl:"plugin_dir"`
 	// Keyrings are the keyring blocks, in the order of the files.
 	Keyrings []Keyring
 	TLS      TLS    `hcl:"tls"`
@@ -332,6 +333,8 @@ type Autopilot struct {
 
 // Plugin is the configuration of a task driver or device plugin.
 type Plugin struct {
+	// Args are the arguments of the executable of an external driver.
+	Args   []string       `hcl:"args"`
 	Config map[string]any `hcl:"config"`
 }
 

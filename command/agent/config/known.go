@@ -5,7 +5,6 @@ import "strings"
 // known lists keys of the compatible configuration that this version accepts and does not use; a
 // block stands for all that is in it. It shrinks as features arrive.
 var known = map[string]bool{
-	"plugin_dir":                                   true,
 	"client.alloc_mounts_dir":                      true,
 	"client.host_volumes_dir":                      true,
 	"client.host_volume_plugin_dir":                true,
@@ -63,7 +62,6 @@ var known = map[string]bool{
 	"disable_anonymous_signature":                  true,
 	"ui":                                           true,
 	"sentinel":                                     true,
-	"plugin.args":                                  true,
 	"reporting":                                    true,
 	"autopilot":                                    true,
 	"consul":                                       true,

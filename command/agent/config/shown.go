@@ -24,6 +24,7 @@ func (c *Config) Shown() map[string]any {
 		"Server":         c.Server.shown(),
 		"Client":         c.Client.shown(),
 		"Plugins":        pluginsShown(c.Plugins),
+		"PluginDir":      c.PluginDir,
 		"Keyrings":       keyringsShown(c.Keyrings),
 		"Autopilot": map[string]any{
 			"CleanupDeadServers": c.Autopilot.CleanupDeadServers, "LastContactThreshold": c.Autopilot.LastContactThreshold,

@@ -35,7 +35,7 @@ func (c *Config) Validate() error {
 	wrong(strings.ContainsAny(c.Datacenter, "\x00*") || c.Datacenter == "", "datacenter %q is not valid", c.Datacenter)
 	wrong(c.DataDir == "" && !c.Dev, "data_dir is required: name an absolute directory that survives restarts")
 	for key, dir := range map[string]string{
-		"data_dir": c.DataDir, "server.data_dir": c.Server.DataDir,
+		"data_dir": c.DataDir, "plugin_dir": c.PluginDir, "server.data_dir": c.Server.DataDir,
 		"client.state_dir": c.Client.StateDir, "client.alloc_dir": c.Client.AllocDir, "client.common_plugin_dir": c.Client.CommonPluginDir,
 	} {
 		wrong(dir != "" && !filepath.IsAbs(dir), "%s %q must be absolute", key, dir)
