@@ -29,9 +29,11 @@ var rewrite = flag.Bool("rewrite", false, "add the tests that pass to passing.tx
 //   - tests of locks against fakes, which fail at random;
 //   - tests of features that this version does not have, which fail after a long wait;
 //   - TestNodes_Info, which expects its agent to take more than a second to register;
+//   - TestEvent_Stream, which expects each evaluation at an index of its own, and TestEventStream_PayloadValue, which expects
+//     its agent to register only after the test has subscribed;
 //   - TestAgent_ForceLeave, which passes or fails with the load of the machine;
 //   - four tests with an empty body.
-const excluded = "AcquireLock|FailedRenewal|Test_EarlyReturn|TestStart_Protected|Sentinel|License|TestAgentProfile|TestAgentTrace|TestAgentCPUProfile|TestCSIVolumes_CRUD|TestNodes_Info$|TestAgent_ForceLeave$" +
+const excluded = "AcquireLock|FailedRenewal|Test_EarlyReturn|TestStart_Protected|Sentinel|License|TestAgentProfile|TestAgentTrace|TestAgentCPUProfile|TestEvent_Stream$|TestEventStream_PayloadValue$|TestCSIVolumes_CRUD|TestNodes_Info$|TestAgent_ForceLeave$" +
 	"|TestJobs_Services$|TestServiceRegistrations_(Get|List|Delete)$"
 
 // allAtOnce is how many of the SDK's tests, each with an agent of its own, run side by side.
