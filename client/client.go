@@ -73,6 +73,11 @@ type Client struct {
 	answered atomic.Int64
 	lease    lease
 	files    files
+	// meta is the dynamic metadata of the node.
+	meta struct {
+		sync.Mutex
+		dynamic map[string]*string
+	}
 	// heardBefore is when an earlier process of the agent sent its last heartbeat that was answered, as far as that is noted, else
 	// when this one began; heardNoted is set while there is a note, and is of who sends heartbeats.
 	heardBefore int64
@@ -155,6 +160,9 @@ func New(conf Config) (*Client, error) {
 		c.signed.Store(&jwt)
 	}
 	c.intro = cmp.Or(conf.IntroToken, c.readToken(introFile))
+	if err := c.readMetaFile(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	c.readServersFile()
 	c.readVotersFile()
 	c.readLeaseFile()

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/client/secrets"
 	"github.com/open-nomad/open-nomad/client/templates"
+	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
@@ -54,6 +55,8 @@ type Config struct {
 	Meta              map[string]string
 	// IntroToken introduces a new node to servers that require it; the state directory may hold one, too.
 	IntroToken string
+	// Inspect is the agent as operators look into it; nil refuses that.
+	Inspect *inspect.Agent
 	// Options are the free options of the client block, such as driver.allowlist.
 	Options map[string]string
 	Version string

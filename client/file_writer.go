@@ -64,11 +64,11 @@ func (w *writer) run() {
 }
 
 // files are the files that the node writes in addition to its database.
-type files struct{ lease, servers, voters, heard, identity writer }
+type files struct{ lease, servers, voters, heard, identity, meta writer }
 
 // end waits, bounded, for what is being written, and names what hangs.
 func (f *files) end() (left []string) {
-	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters, heardFile: &f.heard, identityFile: &f.identity} {
+	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters, heardFile: &f.heard, identityFile: &f.identity, metaFile: &f.meta} {
 		w.mu.Lock()
 		busy, last := w.busy, w.next
 		w.mu.Unlock()

@@ -19,7 +19,12 @@ func (c *Client) Handlers() []wire.Handler {
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
 		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc), wire.ClientAllocDiskData.Handle(c.diskData),
 		wire.ClientAllocExecOpen.Handle(c.execOpen), wire.ClientAllocExec.Handle(c.exec), wire.ClientAllocNodeExec.Handle(c.nodeExec),
-		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeGC.Handle(c.collectNode),
+		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeMeta.Handle(c.readMeta), wire.ClientNodeMetaApply.Handle(c.applyMeta),
+		wire.ClientNodeGC.Handle(c.collectNode),
+		wire.ClientAgentMonitor.Handle(c.conf.Inspect.Monitor), wire.ClientAgentProfile.Handle(c.conf.Inspect.Profile),
+		wire.ClientAgentHost.Handle(func(ctx context.Context, _ *api.AgentHostRequest) (*api.HostDataResponse, error) {
+			return c.conf.Inspect.Host(ctx)
+		}),
 		wire.ClientNodeIdentity.Handle(c.nodeIdentity), wire.ClientNodeIdentityRenew.Handle(c.renewNodeIdentity),
 	)
 }

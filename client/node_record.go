@@ -116,7 +116,7 @@ func (r *record) putBack(events []*api.NodeEvent) {
 func (c *Client) fill(ctx context.Context) error {
 	n := &api.Node{
 		ID: c.id, SecretID: c.secret, Name: c.conf.Name, Datacenter: c.conf.Datacenter, NodeClass: c.conf.NodeClass, NodePool: c.conf.NodePool,
-		Meta: maps.Clone(c.conf.Meta), HTTPAddr: c.conf.HTTPAddr, TLSEnabled: c.conf.HTTPS, Status: api.NodeStatusReady, NodeMaxAllocs: c.conf.NodeMaxAllocs,
+		HTTPAddr: c.conf.HTTPAddr, TLSEnabled: c.conf.HTTPS, Status: api.NodeStatusReady, NodeMaxAllocs: c.conf.NodeMaxAllocs,
 		Attributes: map[string]string{}, Drivers: map[string]*api.DriverInfo{}, HostVolumes: c.conf.HostVolumes,
 		CgroupParent: c.conf.RawExec.CgroupParent,
 	}
@@ -136,6 +136,9 @@ func (c *Client) fill(ctx context.Context) error {
 	if n.Attributes["unique.hostname"] == "" {
 		n.Attributes["unique.hostname"], _ = os.Hostname()
 	}
+	c.meta.Lock()
+	n.Meta = c.nodeMeta()
+	c.meta.Unlock()
 	c.node.mu.Lock()
 	c.node.node = n
 	c.node.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/event"
 	"github.com/open-nomad/open-nomad/command/job"
 	"github.com/open-nomad/open-nomad/command/login"
+	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
@@ -95,7 +96,7 @@ func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), event.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
 		system.Group(), namespace.Group(), quota.Group(), service.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
-		status.Any("status"), status.AgentInfo("agent-info"), version(),
+		status.Any("status"), monitor.Agent("monitor"), status.AgentInfo("agent-info"), version(),
 	}
 }
 

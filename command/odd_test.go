@@ -26,6 +26,10 @@ node status -self
 node status -json x
 node drain -enable -yes -detach x
 node drain -disable x
+monitor -node-id x
+monitor -server-id leader -json
+node meta read -node-id x
+node meta apply -node-id x -unset b k=v
 node identity get x
 node identity renew x
 node intro create

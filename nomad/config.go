@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
@@ -14,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
@@ -41,6 +43,7 @@ type Config struct {
 	GC          gc.Limits
 	Jobs        rules.Limits
 	Volumes     reconciler.Limits
+	Search      search.Limits
 	// Introduction is the requirement for new nodes.
 	Introduction nodes.Introduction
 	// Keyring configures the age of root keys.
@@ -62,6 +65,8 @@ type Config struct {
 	ReplicationToken string
 	// OIDCIssuer is the URL at which third parties reach this cluster as an OpenID Connect provider; it may be empty.
 	OIDCIssuer string
+	// Inspect is the agent as operators look into it; nil refuses that.
+	Inspect *inspect.Agent
 	// Limits bound what one client may take of the RPC port.
 	Limits wire.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad/agents"
 	"github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/deployments"
 	"github.com/open-nomad/open-nomad/nomad/evals"
@@ -38,6 +39,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/quotas"
 	"github.com/open-nomad/open-nomad/nomad/regions"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/secrets"
 	"github.com/open-nomad/open-nomad/nomad/services"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -269,6 +271,8 @@ func (s *Server) services() {
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft, Nodes: s.rpc}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		services.New(services.Config{State: s.state, Raft: s.raft}),
+		agents.New(agents.Config{ID: s.id, Agent: s.conf.Inspect, Members: s.Members, Leader: s.Leader, Peer: s.rpc.Peer}),
+		search.New(search.Config{State: s.state, Limits: s.conf.Search}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),
 		events.New(events.Config{State: s.state, Buffer: s.events, ID: s.id}),
 		login.New(login.Config{

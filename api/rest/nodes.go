@@ -56,10 +56,24 @@ func (c *Client) IntroduceNode(ctx context.Context, r api.NodeIntroductionReques
 
 // NodeStats returns the resource usage of a node; "" is the node of the agent.
 func (c *Client) NodeStats(ctx context.Context, id string) (*api.HostStats, error) {
-	q := Query{}
-	if id != "" {
-		q = q.with("node_id", id)
-	}
-	out, _, err := get[*api.HostStats](ctx, c, q, "client", "stats")
+	out, _, err := get[*api.HostStats](ctx, c, ofNode(id), "client", "stats")
 	return out, err
+}
+
+// NodeMeta reads the metadata of a node; "" is the node of the agent.
+func (c *Client) NodeMeta(ctx context.Context, id string) (*api.NodeMetaResponse, error) {
+	out, _, err := get[*api.NodeMetaResponse](ctx, c, ofNode(id), "client", "metadata")
+	return out, err
+}
+
+// ApplyNodeMeta changes the dynamic metadata of a node; "" is the node of the agent.
+func (c *Client) ApplyNodeMeta(ctx context.Context, r api.NodeMetaApplyRequest) (*api.NodeMetaResponse, error) {
+	return put[api.NodeMetaResponse](ctx, c, ofNode(r.NodeID).values(), r, "client", "metadata")
+}
+
+func ofNode(id string) Query {
+	if id == "" {
+		return Query{}
+	}
+	return Query{}.with("node_id", id)
 }

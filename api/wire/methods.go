@@ -49,6 +49,8 @@ var (
 	JobEvaluate = Method[api.JobEvaluateRequest, api.JobRegisterResponse]{"Job.Evaluate", Leader, ByUser, inNamespace("submit-job", "evaluate-job")}
 	// JobList lists jobs.
 	JobList = Method[api.JobListRequest, api.JobListResponse]{"Job.List", Any, ByUser, inNamespace("list-jobs")}
+	// JobStatuses lists the state of jobs with their allocations.
+	JobStatuses = Method[api.JobStatusesRequest, api.JobStatusesResponse]{"Job.Statuses", Any, ByUser, readJob}
 	// JobGet reads one job.
 	JobGet = Method[api.JobRequest, api.JobGetResponse]{"Job.Get", Any, ByUser, readJob}
 	// JobVersions lists the versions of a job.
@@ -84,6 +86,9 @@ var (
 	// ScalingPolicyGet reads one scaling policy.
 	ScalingPolicyGet = Method[api.NameRequest, api.ScalingPolicyGetResponse]{"Scaling.Get", Any, ByUser, ofRow("read-scaling-policy", "read-job")}
 )
+
+// SearchFuzzy finds objects whose names contain a text. What it finds depends on the caller.
+var SearchFuzzy = Method[api.FuzzySearchRequest, api.FuzzySearchResponse]{"Search.FuzzySearch", Any, ByUser, judged}
 
 // Methods of Eval.
 var (
@@ -355,6 +360,10 @@ var (
 var (
 	// ClientNodeStats returns the resource usage of a node.
 	ClientNodeStats = Method[api.NodeRequest, api.NodeStatsResponse]{"ClientNode.Stats", OnNode, ByUser, nodeRead}
+	// ClientNodeMeta reads the metadata of a node.
+	ClientNodeMeta = Method[api.NodeRequest, api.NodeMetaResponse]{"NodeMeta.Read", OnNode, ByUser, nodeRead}
+	// ClientNodeMetaApply changes the dynamic metadata of a node.
+	ClientNodeMetaApply = Method[api.NodeMetaApplyRequest, api.NodeMetaResponse]{"NodeMeta.Apply", OnNode, ByUser, nodeWrite}
 	// ClientNodeIdentity reads the claims of a node's identity.
 	ClientNodeIdentity = Method[api.NodeRequest, api.NodeIdentityResponse]{"ClientNode.Identity", OnNode, ByUser, nodeRead}
 	// ClientNodeIdentityRenew makes a node renew its identity.

@@ -93,6 +93,7 @@ var (
 	nodeWrite     = on(api.OnNode, "write")
 	operatorRead  = on(api.OnOperator, "read")
 	operatorWrite = on(api.OnOperator, "write")
+	agentRead     = on(api.OnAgent, "read")
 	agentWrite    = on(api.OnAgent, "write")
 	pluginRead    = on(api.OnPlugin, "read")
 	lifecycle     = ofRow("alloc-lifecycle")

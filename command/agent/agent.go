@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/link"
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -50,6 +51,8 @@ type agent struct {
 	metrics *metrics.Recorder
 	// tasks serves the API on the sockets of tasks.
 	tasks http.Handler
+	// inspect lets operators look into the agent.
+	inspect *inspect.Agent
 	// abrupt is set when a signal ended the agent without leaving.
 	abrupt atomic.Bool
 }
@@ -87,6 +90,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 		debug.SetGCPercent(gcPercent)
 	}
 	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
+	a.inspect = inspect.New(inspect.Config{ID: cfg.Name, Log: log, Debug: cfg.EnableDebug || cfg.ACL.Enabled})
 	if a.tls, err = secure(cfg); err != nil {
 		return err
 	}
@@ -131,6 +135,7 @@ func (a *agent) build() (err error) {
 	if a.cfg.Server.Enabled {
 		done := slow.Begin(a.log, "open the state of the server", a.dirs.server)
 		conf := a.serverConfig()
+		conf.Inspect = a.inspect
 		if conf.KeyProviders, conf.NoKeyFiles, err = keyProviders(a.cfg.Keyrings); err == nil {
 			a.server, err = nomad.New(conf)
 		}
@@ -149,7 +154,7 @@ func (a *agent) build() (err error) {
 	conf := a.clientConfig()
 	conf.RawExec, conf.Exec, conf.Docker, conf.Mock = drivers.rawExec, &drivers.exec, &drivers.docker, drivers.mock
 	conf.Drivers = a.programs(drivers)
-	conf.ServeTask = a.serveTask
+	conf.ServeTask, conf.Inspect = a.serveTask, a.inspect
 	if a.node, err = client.New(conf); err != nil {
 		return err
 	}
@@ -286,7 +291,7 @@ func (c *continued) Accept() (net.Conn, error) {
 func (a *agent) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Metrics: a.metrics, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
+		Self: a.self, Metrics: a.metrics, Inspect: a.inspect, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
 		AccessControl: a.cfg.ACL.Enabled, Audit: a.auditConfig(),
 	}
 	if a.cfg.EnableDebug {

@@ -30,7 +30,7 @@ func newLogger(cfg *config.Config) (hclog.Logger, io.Closer, error) {
 		}
 		out, closer = io.MultiWriter(os.Stderr, file), file
 	}
-	return hclog.New(&hclog.LoggerOptions{
+	return hclog.NewInterceptLogger(&hclog.LoggerOptions{
 		Name: "nomad", Level: level, Output: out, JSONFormat: cfg.LogJSON,
 		IncludeLocation: cfg.LogIncludeLocation, TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	}), closer, nil

@@ -27,6 +27,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
@@ -44,6 +45,7 @@ func (a *agent) serverConfig() nomad.Config {
 		AccessControl: a.cfg.ACL.Enabled, AuthoritativeRegion: s.AuthoritativeRegion, OIDCIssuer: s.OIDCIssuer, ReplicationToken: a.cfg.ACL.ReplicationToken,
 		Tokens:  acl.Limits{MinTTL: a.cfg.ACL.TokenMinTTL, MaxTTL: a.cfg.ACL.TokenMaxTTL, GCThreshold: s.ACLTokenGC},
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
+		Search: search.Limits{Off: !s.Search.FuzzyEnabled, Shown: s.Search.LimitQuery, Kept: s.Search.LimitResults, Least: s.Search.MinTermLength},
 		Gossip: a.gossip(),
 		Limits: wire.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
 		Raft: nomad.RaftTuning{

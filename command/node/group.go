@@ -14,7 +14,8 @@ import (
 func Group() *cli.Command {
 	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"), Config("config"),
 		session.Group("identity", "show and renew identities of nodes", identityGet("get"), identityRenew("renew")),
-		session.Group("intro", "introduce new nodes", introCreate("create")))
+		session.Group("intro", "introduce new nodes", introCreate("create")),
+		session.Group("meta", "show and change metadata of nodes", metaRead("read"), metaApply("apply")))
 }
 
 // target is the node of the argument, or with -self that of the asked agent.

@@ -36,7 +36,8 @@ var judgedRoutes = []string{
 var needed = map[string]string{
 	"PUT /v1/jobs": `{"Job":{"ID":"x","Type":"batch"}}`, "PUT /v1/job/:id": `{"Job":{"ID":"x"}}`, "PUT /v1/job/:id/plan": `{"Job":{"ID":"x"}}`,
 	"PUT /v1/validate/job": `{"Job":{"ID":"x"}}`, "PUT /v1/jobs/parse": `{"JobHCL":"job \"x\" {}"}`, "PUT /v1/job/:id/stable": `{"JobID":"x"}`,
-	"PUT /v1/job/:id/revert": `{"JobID":"x"}`, "PUT /v1/job/:id/evaluate": `{"JobID":"x"}`, "PUT /v1/search": `{"Prefix":"x","Context":"all"}`,
+	"PUT /v1/job/:id/revert": `{"JobID":"x"}`, "PUT /v1/job/:id/evaluate": `{"JobID":"x"}`, "PUT /v1/search": `{"Prefix":"x","Context":"all"}`, "PUT /v1/search/fuzzy": `{"Text":"xx"}`,
+	"PUT /v1/jobs/statuses": `{"Jobs":[{"ID":"x"}]}`, "PUT /v1/client/metadata": `{"Meta":{"k":"v"}}`,
 	"PUT /v1/job/:id/dispatch": `{"JobID":"x"}`, "PUT /v1/job/:id/scale": `{"Count":1,"Target":{"Group":"g","Job":"x"}}`, "PUT /v1/job/:id/versions/:tag/tag": `{"Version":0}`,
 	"PUT /v1/node/:id/eligibility": `{"Eligibility":"eligible"}`, "PUT /v1/node/:id/drain": `{"DrainSpec":{}}`, "PUT /v1/node/pools": `{"Name":"x"}`, "PUT /v1/node/pool/:id": `{"Name":"x"}`,
 	"PUT /v1/namespace": `{"Name":"x"}`, "PUT /v1/namespaces": `{"Name":"x"}`, "PUT /v1/namespace/:id": `{"Name":"x"}`,
@@ -55,7 +56,7 @@ var needed = map[string]string{
 var queries = map[string]string{
 	"GET /v1/volumes": "type=csi", "GET /v1/plugins": "type=csi", "GET /v1/volumes/external": "plugin_id=x", "GET /v1/volumes/snapshot": "plugin_id=x",
 	"DELETE /v1/volumes/snapshot": "plugin_id=x&snapshot_id=x", "DELETE /v1/volume/csi/:id/detach": "node=x", "DELETE /v1/volumes/attachments": "node=x&plugin_id=x&external_id=x",
-	"GET /v1/client/stats": "node_id=x", "* /v1/client/gc": "node_id=x", "GET /v1/client/identity": "node_id=x", "PUT /v1/client/identity/renew": "node_id=x", "GET /v1/client/fs/logs/:id": "task=t&type=stdout", "GET /v1/client/fs/stat/:id": "path=/",
+	"GET /v1/client/stats": "node_id=x", "GET /v1/client/metadata": "node_id=x", "GET /v1/agent/monitor": "node_id=x", "GET /v1/agent/host": "node_id=x", "GET /v1/agent/pprof/:id": "node_id=x", "PUT /v1/client/metadata": "node_id=x", "* /v1/client/gc": "node_id=x", "GET /v1/client/identity": "node_id=x", "PUT /v1/client/identity/renew": "node_id=x", "GET /v1/client/fs/logs/:id": "task=t&type=stdout", "GET /v1/client/fs/stat/:id": "path=/",
 	"GET /v1/client/fs/cat/:id": "path=/", "GET /v1/client/fs/readat/:id": "path=/&offset=0&limit=1", "GET /v1/client/fs/stream/:id": "path=/",
 	"PUT /v1/agent/join": "address=x", "PUT /v1/agent/force-leave": "node=x", "DELETE /v1/operator/raft/peer": "id=x", "PUT /v1/operator/raft/transfer-leadership": "id=x",
 	"PUT /v1/agent/servers": "address=x", "GET /v1/acl/explain": "on=node&capability=read", "DELETE /v1/operator/keyring/key/:id": "force=true",

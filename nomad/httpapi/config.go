@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/audit"
@@ -27,6 +28,8 @@ type Config struct {
 	Self func() *api.AgentSelf
 	// Metrics are those of this agent.
 	Metrics *metrics.Recorder
+	// Inspect is this agent as operators look into it; nil refuses that.
+	Inspect *inspect.Agent
 	// Health returns the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.

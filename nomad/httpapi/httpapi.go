@@ -93,7 +93,7 @@ func New(c Config) http.Handler {
 // routes is the whole table, one part per noun.
 func (c Config) routes() []endpoint.Route {
 	self := agent.Config{
-		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Metrics: c.Metrics, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
+		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Metrics: c.Metrics, Inspect: c.Inspect, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
 		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
 	}
 	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), exec.Routes, deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes, acl.Routes, login.Routes, quotas.Routes, services.Routes, variables.Routes, events.Routes,

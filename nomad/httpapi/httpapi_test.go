@@ -31,6 +31,8 @@ var everyRoute = []string{
 	`PUT /v1/job/j/versions/v/tag {"Version":1}`, "DELETE /v1/job/j/versions/v/tag", `PUT /v1/job/j/scale {"Target":{"Group":"g"}}`,
 	"GET /v1/job/j/scale", "PUT /v1/job/j/dispatch {}", "PUT /v1/job/j/periodic/force", "GET /v1/scaling/policies", "GET /v1/scaling/policy/p",
 	"GET /v1/evaluations/count", `DELETE /v1/evaluations {"EvalIDs":["e"]}`,
+	"GET /v1/jobs/statuses", `PUT /v1/search/fuzzy {"Text":"xx"}`, "GET /v1/client/metadata", `PUT /v1/client/metadata {"Meta":{"k":"v"}}`,
+	"GET /v1/agent/host?server_id=s", "GET /v1/agent/pprof/heap?server_id=s", "GET /v1/agent/host?node_id=n", "GET /v1/agent/pprof/heap?node_id=n",
 	"GET /v1/event/stream?topic=Job", "GET /v1/services", "GET /v1/service/s?choose=1|k", "DELETE /v1/service/s/i", "GET /v1/allocation/a1/services", "GET /v1/job/j/services",
 	"GET /v1/evaluations", "GET /v1/evaluation/e", "GET /v1/evaluation/e/allocations",
 	"GET /v1/allocations", "GET /v1/allocation/a1", "PUT /v1/allocation/a1/stop",

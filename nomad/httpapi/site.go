@@ -9,12 +9,9 @@ import (
 
 // later are the paths of features that are not in this version: 501, because 404 would refer to the object.
 var later = []string{
-	"/v1/jobs/statuses",
 	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
-	"/v1/search/fuzzy",
 	"/v1/client/allocation/:id/snapshot",
-	"/v1/client/metadata",
-	"/v1/agent/host", "/v1/agent/monitor", "/v1/agent/monitor/export", "/v1/agent/pprof/:id",
+	"/v1/agent/monitor/export",
 	"/v1/operator/upgrade-check/vault-workload-identity",
 }
 

@@ -69,6 +69,7 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.JobDeregister.Handle(s.Deregister),
 		wire.JobEvaluate.Handle(s.Evaluate),
 		wire.JobList.Handle(s.List),
+		wire.JobStatuses.Handle(s.Statuses),
 		wire.JobGet.Handle(s.Get),
 		wire.JobVersions.Handle(s.Versions),
 		wire.JobSubmission.Handle(s.Submission),

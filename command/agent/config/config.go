@@ -143,6 +143,8 @@ type Server struct {
 	RaftTrailingLogs      int           `hcl:"raft_trailing_logs"`
 	// PlanRejection takes nodes out of scheduling that plans are rejected on again and again.
 	PlanRejection PlanRejection `hcl:"plan_rejection_tracker"`
+	// Search bounds searches for a part of a name.
+	Search Search `hcl:"search"`
 	// Introduction is the requirement for new nodes.
 	Introduction Introduction `hcl:"client_introduction"`
 	// Scheduler is what a new cluster begins with.
@@ -154,6 +156,15 @@ type PlanRejection struct {
 	Enabled   bool          `hcl:"enabled"`
 	Threshold int           `hcl:"node_threshold"`
 	Window    time.Duration `hcl:"node_window"`
+}
+
+// Search bounds searches for a part of a name: LimitQuery is how many matches of a kind of objects a response has, LimitResults
+// how many are compared with each other to find the best, MinTermLength the length of the shortest text in bytes.
+type Search struct {
+	FuzzyEnabled  bool `hcl:"fuzzy_enabled"`
+	LimitQuery    int  `hcl:"limit_query"`
+	LimitResults  int  `hcl:"limit_results"`
+	MinTermLength int  `hcl:"min_term_length"`
 }
 
 // Introduction configures the introduction of new nodes: the enforcement is none, warn or strict.
@@ -354,6 +365,7 @@ func Default() *Config {
 			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6, EventBroker: true, EventBuffer: 100,
 			Scheduler:     Scheduler{Algorithm: string(api.SchedulerAlgorithmBinpack), Preemption: Preemption{System: true}},
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
+			Search:       Search{FuzzyEnabled: true, LimitQuery: 20, LimitResults: 100, MinTermLength: 2},
 			Introduction: Introduction{Enforcement: "warn", DefaultTTL: 5 * time.Minute, MaxTTL: 30 * time.Minute},
 		},
 		Autopilot: Autopilot{

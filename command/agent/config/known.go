@@ -47,7 +47,6 @@ var known = map[string]bool{
 	"server.upgrade_version":                       true,
 	"server.plan_apply_pipeline":                   true,
 	"server.license_path":                          true,
-	"server.search":                                true,
 	"server.deploy_query_rate_limit":               true,
 	"server.raft_logstore":                         true,
 	"server.raft_boltdb":                           true,

@@ -80,6 +80,9 @@ func (s Server) shown() map[string]any {
 		"RaftMultiplier": s.RaftMultiplier, "RaftSnapshotThreshold": s.RaftSnapshotThreshold,
 		"RaftSnapshotInterval": s.RaftSnapshotInterval.String(), "RaftTrailingLogs": s.RaftTrailingLogs,
 		"RejoinAfterLeave": s.RejoinAfterLeave, "ServerJoin": s.Joins().shown(),
+		"Search": map[string]any{
+			"FuzzyEnabled": s.Search.FuzzyEnabled, "LimitQuery": s.Search.LimitQuery, "LimitResults": s.Search.LimitResults, "MinTermLength": s.Search.MinTermLength,
+		},
 		"PlanRejectionTracker": map[string]any{
 			"Enabled": s.PlanRejection.Enabled, "NodeThreshold": s.PlanRejection.Threshold, "NodeWindow": s.PlanRejection.Window,
 		},

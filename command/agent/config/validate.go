@@ -156,6 +156,9 @@ func (s Server) wrongScheduling() []error {
 			errs = append(errs, fmt.Errorf("server.enabled_schedulers: %q is none of %v", k, schedulers))
 		}
 	}
+	if s.Search.LimitQuery < 1 || s.Search.LimitResults < s.Search.LimitQuery || s.Search.MinTermLength < 1 {
+		errs = append(errs, errors.New("server.search needs a limit_query and a min_term_length of at least 1, and a limit_results that is not below limit_query"))
+	}
 	if t := s.PlanRejection; t.Enabled && (t.Threshold < 1 || t.Window <= 0) {
 		errs = append(errs, fmt.Errorf("server.plan_rejection_tracker needs a node_threshold of at least 1 and a node_window above 0"))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
@@ -19,6 +20,8 @@ type Config struct {
 	Self func() *api.AgentSelf
 	// Metrics are those of this agent; nil has none.
 	Metrics *metrics.Recorder
+	// Inspect is this agent as operators look into it; nil refuses that.
+	Inspect *inspect.Agent
 	// Health reports the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.
@@ -39,29 +42,30 @@ var (
 
 // Routes are the endpoints of this agent, and of the servers that it knows.
 func Routes(a Config) []endpoint.Route {
-	return []endpoint.Route{
-		{Method: "GET", Pattern: "/v1/agent/self", Serve: a.agentSelf, Right: agentRead},
-		{Method: "GET", Pattern: "/v1/agent/members", Serve: a.agentMembers},
-		{Method: "GET", Pattern: "/v1/agent/health", Serve: a.agentHealth},
-		{Method: "GET", Pattern: "/v1/agent/servers", Serve: a.agentServers, Right: agentRead},
-		{Method: "GET", Pattern: "/v1/status/leader", Serve: statusLeader},
-		{Method: "GET", Pattern: "/v1/status/peers", Serve: statusPeers},
-		{Method: "GET", Pattern: "/v1/regions", Serve: regions},
-		{Method: "PUT", Pattern: "/v1/agent/join", Serve: agentJoin},
-		{Method: "PUT", Pattern: "/v1/agent/force-leave", Serve: agentForceLeave},
-		{Method: "PUT", Pattern: "/v1/agent/servers", Serve: a.setAgentServers, Right: agentWrite},
-		{Method: "GET", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
-		{Method: "PUT", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
-		{Method: "PUT", Pattern: "/v1/agent/keyring/install", Serve: keyring(api.KeyringInstall)},
-		{Method: "PUT", Pattern: "/v1/agent/keyring/use", Serve: keyring(api.KeyringUse)},
-		{Method: "PUT", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
-		{Method: "DELETE", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
-		{Method: "GET", Pattern: "/v1/metrics", Serve: a.metrics},
-		{Method: "GET", Pattern: "/v1/agent/schedulers", Serve: a.schedulerWorkers, Right: agentRead},
-		{Method: "GET", Pattern: "/v1/agent/schedulers/config", Serve: a.schedulerWorkerConfig, Right: agentRead},
-		{Method: "PUT", Pattern: "/v1/agent/schedulers/config", Serve: a.setSchedulerWorkerConfig, Right: agentWrite},
-		{Method: "PUT", Pattern: "/v1/agent/reload", Serve: a.agentReload, Right: agentWrite},
-	}
+	return append(inspectRoutes(a.Inspect),
+		[]endpoint.Route{
+			{Method: "GET", Pattern: "/v1/agent/self", Serve: a.agentSelf, Right: agentRead},
+			{Method: "GET", Pattern: "/v1/agent/members", Serve: a.agentMembers},
+			{Method: "GET", Pattern: "/v1/agent/health", Serve: a.agentHealth},
+			{Method: "GET", Pattern: "/v1/agent/servers", Serve: a.agentServers, Right: agentRead},
+			{Method: "GET", Pattern: "/v1/status/leader", Serve: statusLeader},
+			{Method: "GET", Pattern: "/v1/status/peers", Serve: statusPeers},
+			{Method: "GET", Pattern: "/v1/regions", Serve: regions},
+			{Method: "PUT", Pattern: "/v1/agent/join", Serve: agentJoin},
+			{Method: "PUT", Pattern: "/v1/agent/force-leave", Serve: agentForceLeave},
+			{Method: "PUT", Pattern: "/v1/agent/servers", Serve: a.setAgentServers, Right: agentWrite},
+			{Method: "GET", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
+			{Method: "PUT", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
+			{Method: "PUT", Pattern: "/v1/agent/keyring/install", Serve: keyring(api.KeyringInstall)},
+			{Method: "PUT", Pattern: "/v1/agent/keyring/use", Serve: keyring(api.KeyringUse)},
+			{Method: "PUT", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
+			{Method: "DELETE", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
+			{Method: "GET", Pattern: "/v1/metrics", Serve: a.metrics},
+			{Method: "GET", Pattern: "/v1/agent/schedulers", Serve: a.schedulerWorkers, Right: agentRead},
+			{Method: "GET", Pattern: "/v1/agent/schedulers/config", Serve: a.schedulerWorkerConfig, Right: agentRead},
+			{Method: "PUT", Pattern: "/v1/agent/schedulers/config", Serve: a.setSchedulerWorkerConfig, Right: agentWrite},
+			{Method: "PUT", Pattern: "/v1/agent/reload", Serve: a.agentReload, Right: agentWrite},
+		}...)
 }
 
 func (a Config) agentSelf(c *endpoint.Call) (any, error) {

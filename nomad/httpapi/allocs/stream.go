@@ -2,8 +2,6 @@ package allocs
 
 import (
 	"cmp"
-	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -19,40 +17,6 @@ const (
 	// filePoll is how often a followed file is checked.
 	filePoll = 500 * time.Millisecond
 )
-
-// frames writes pieces as JSON frames, or as they are.
-type frames struct {
-	c     *endpoint.Call
-	plain bool
-	begun bool
-}
-
-func (f *frames) begin(contentType string) {
-	if f.begun {
-		return
-	}
-	f.begun = true
-	f.c.W.Header().Set("Content-Type", contentType)
-	f.c.W.Header().Set("Cache-Control", "no-cache")
-	f.c.W.WriteHeader(http.StatusOK)
-}
-
-func (f *frames) send(frame api.StreamFrame) error {
-	body := frame.Data
-	contentType := "text/plain"
-	if !f.plain {
-		contentType = "application/json"
-		var err error
-		if body, err = json.Marshal(frame); err != nil {
-			return err
-		}
-	}
-	f.begin(contentType)
-	if _, err := f.c.W.Write(body); err != nil {
-		return err
-	}
-	return http.NewResponseController(f.c.W).Flush()
-}
 
 // originOf reads where a stream begins.
 func originOf(c *endpoint.Call) (string, int64, error) {
@@ -100,29 +64,29 @@ func logs(c *endpoint.Call) (any, error) {
 	if follow {
 		req.Wait = heartbeat
 	}
-	return nil, sendLogs(c, node, req, &frames{c: c, plain: plain})
+	return nil, sendLogs(c, node, req, &endpoint.Frames{Call: c, Plain: plain})
 }
 
 // sendLogs asks for piece after piece. Without follow it ends at the end of the newest file, with
 // follow when the task will write no more.
-func sendLogs(c *endpoint.Call, node wire.Caller, req *api.AllocLogsRequest, out *frames) error {
+func sendLogs(c *endpoint.Call, node wire.Caller, req *api.AllocLogsRequest, out *endpoint.Frames) error {
 	for {
 		piece, err := wire.ClientAllocLogs.Call(c.Context(), node, req)
 		if err != nil {
-			return c.Broken(out.begun, err)
+			return c.Broken(out.Begun(), err)
 		}
 		var frame api.StreamFrame
 		if len(piece.Data) > 0 {
 			frame = api.StreamFrame{Offset: piece.Cursor.Offset, Data: piece.Data, File: piece.File}
 		}
 		over := piece.End && (req.Wait == 0 || piece.Ended)
-		if len(piece.Data) > 0 || !over || out.plain {
-			if err := out.send(frame); err != nil {
+		if len(piece.Data) > 0 || !over || out.Plain {
+			if err := out.Send(frame); err != nil {
 				return endpoint.ErrStreamed
 			}
 		}
 		if over {
-			out.begin("application/json")
+			out.Begin("application/json")
 			return endpoint.ErrStreamed
 		}
 		req.Cursor = piece.Cursor
@@ -153,26 +117,26 @@ func fileStream(c *endpoint.Call) (any, error) {
 		offset = max(0, out.Info.Size-offset)
 	}
 	req.Offset, req.Limit = offset, pieceBytes
-	return nil, sendStream(c, node, req, follow, &frames{c: c})
+	return nil, sendStream(c, node, req, follow, &endpoint.Frames{Call: c})
 }
 
-func sendStream(c *endpoint.Call, node wire.Caller, req *api.AllocFileRequest, follow bool, out *frames) error {
+func sendStream(c *endpoint.Call, node wire.Caller, req *api.AllocFileRequest, follow bool, out *endpoint.Frames) error {
 	tick := time.NewTicker(filePoll)
 	defer tick.Stop()
 	last := time.Now()
 	for {
 		piece, err := wire.ClientAllocFileRead.Call(c.Context(), node, req)
 		if err != nil {
-			return c.Broken(out.begun, err)
+			return c.Broken(out.Begun(), err)
 		}
 		req.Offset += int64(len(piece.Data))
 		frame := api.StreamFrame{}
 		if len(piece.Data) > 0 {
 			frame = api.StreamFrame{Offset: req.Offset, Data: piece.Data, File: req.Path}
 		}
-		if len(piece.Data) > 0 || !out.begun || time.Since(last) >= heartbeat {
+		if len(piece.Data) > 0 || !out.Begun() || time.Since(last) >= heartbeat {
 			last = time.Now()
-			if err := out.send(frame); err != nil {
+			if err := out.Send(frame); err != nil {
 				return endpoint.ErrStreamed
 			}
 		}

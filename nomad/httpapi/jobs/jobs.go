@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -27,6 +28,8 @@ var jobRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/jobs", Serve: jobList},
 	{Method: "PUT", Pattern: "/v1/jobs", Serve: jobRegister},
 	{Method: "PUT", Pattern: "/v1/validate/job", Serve: jobValidate},
+	{Method: "GET", Pattern: "/v1/jobs/statuses", Serve: jobStatuses},
+	{Method: "PUT", Pattern: "/v1/jobs/statuses", Serve: jobStatusesOf},
 	{Method: "GET", Pattern: "/v1/job/:id", Serve: jobGet},
 	{Method: "PUT", Pattern: "/v1/job/:id", Serve: jobRegister},
 	{Method: "DELETE", Pattern: "/v1/job/:id", Serve: jobDeregister},
@@ -132,6 +135,38 @@ func unpacked(j *api.Job) *api.Job {
 	whole := *j
 	whole.Payload = plain
 	return &whole
+}
+
+func jobStatuses(c *endpoint.Call) (any, error) {
+	children, err := c.Bool("include_children")
+	if err != nil {
+		return nil, err
+	}
+	return statuses(c, &api.JobStatusesRequest{IncludeChildren: children})
+}
+
+// jobStatusesOf is for the jobs that the body names.
+func jobStatusesOf(c *endpoint.Call) (any, error) {
+	req := &api.JobStatusesRequest{}
+	if err := c.Decode(endpoint.BodyMax, req); err != nil {
+		return nil, err
+	}
+	if len(req.Jobs) == 0 {
+		return nil, fault.New(fault.Invalid, "no jobs in request")
+	}
+	for i := range req.Jobs {
+		req.Jobs[i].Namespace = cmp.Or(req.Jobs[i].Namespace, c.Query.Namespace)
+	}
+	return statuses(c, req)
+}
+
+func statuses(c *endpoint.Call, req *api.JobStatusesRequest) (any, error) {
+	req.QueryOptions = c.Query
+	out, err := endpoint.ReadRows(c, wire.JobStatuses, req)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Views(out.Jobs, func(j *api.JobStatusesJob) any { return j }), nil
 }
 
 func jobVersions(c *endpoint.Call) (any, error) {

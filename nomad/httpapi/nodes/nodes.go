@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -21,6 +22,8 @@ var nodeRoutes = []endpoint.Route{
 	{Method: "PUT", Pattern: "/v1/node/:id/eligibility", Serve: nodeEligibility},
 	{Method: "PUT", Pattern: "/v1/node/:id/drain", Serve: nodeDrain},
 	{Method: "GET", Pattern: "/v1/client/stats", Serve: clientStats, Right: api.Right{On: api.OnNode, Any: []string{"read"}}},
+	{Method: "GET", Pattern: "/v1/client/metadata", Serve: nodeMeta, Right: api.Right{On: api.OnNode, Any: []string{"read"}}},
+	{Method: "PUT", Pattern: "/v1/client/metadata", Serve: nodeMetaApply, Right: api.Right{On: api.OnNode, Any: []string{"write"}}},
 	{Method: "*", Pattern: "/v1/client/gc", Serve: clientGC, Right: api.Right{On: api.OnNode, Any: []string{"write"}}},
 }
 
@@ -103,6 +106,27 @@ func clientStats(c *endpoint.Call) (any, error) {
 		return nil, err
 	}
 	return hostStatsView{HostStats: out.Stats}, nil
+}
+
+func nodeMeta(c *endpoint.Call) (any, error) {
+	node, id, err := c.ToNode(c.Params.Get("node_id"))
+	if err != nil {
+		return nil, err
+	}
+	return wire.ClientNodeMeta.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Query})
+}
+
+func nodeMetaApply(c *endpoint.Call) (any, error) {
+	req := &api.NodeMetaApplyRequest{}
+	if err := c.Decode(endpoint.BodyMax, req); err != nil {
+		return nil, err
+	}
+	node, id, err := c.ToNode(cmp.Or(c.Params.Get("node_id"), req.NodeID))
+	if err != nil {
+		return nil, err
+	}
+	req.NodeID, req.WriteRequest = id, c.Writes()
+	return wire.ClientNodeMetaApply.Call(c.Context(), node, req)
 }
 
 func clientGC(c *endpoint.Call) (any, error) {

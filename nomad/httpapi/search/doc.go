@@ -1,2 +1,2 @@
-// Package search has the HTTP endpoint that finds objects of all kinds by the prefix of their ids.
+// Package search has the HTTP endpoints that find objects of all kinds: by the prefix of their ids, and by a part of their names.
 package search

@@ -10,9 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// Routes are the endpoints of searching by prefix.
+// Routes are the endpoints of searches.
 var Routes = []endpoint.Route{
 	{Method: "PUT", Pattern: "/v1/search", Serve: search},
+	{Method: "PUT", Pattern: "/v1/search/fuzzy", Serve: fuzzy},
 }
 
 // searchLimit is how many matches of one context are answered.
@@ -135,4 +136,13 @@ func search(c *endpoint.Call) (any, error) {
 	}
 	c.SetRead(answer.QueryMeta)
 	return answer, nil
+}
+
+func fuzzy(c *endpoint.Call) (any, error) {
+	req := &api.FuzzySearchRequest{}
+	if err := c.Decode(endpoint.BodyMax, req); err != nil {
+		return nil, err
+	}
+	req.QueryOptions = c.Query
+	return endpoint.Read(c, wire.SearchFuzzy, req)
 }

@@ -1,0 +1,48 @@
+package monitor
+
+import (
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Agent is "nomad monitor".
+func Agent(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "print the log of an agent as it is written",
+		Description: "Without -server-id and -node-id it is the log of the contacted agent. The level need not be that of the agent's own log.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "the least `level` of lines: trace, debug, info, warn or error"},
+			&cli.StringFlag{Name: "server-id", Usage: "the `server` by its name or id, or leader"},
+			&cli.StringFlag{Name: "node-id", Usage: "the `node` by the begin of its id"},
+			&cli.BoolFlag{Name: "json", Usage: "print each line as JSON"},
+			&cli.BoolFlag{Name: "log-include-location", Usage: "print where in the source a line is written"},
+		},
+		Run: func(ctx context.Context, s *session.Session) error {
+			o := rest.MonitorOptions{
+				ServerID: s.String("server-id"), Level: s.String("log-level"), JSON: s.Bool("json"), IncludeLocation: s.Bool("log-include-location"),
+			}
+			if id := s.String("node-id"); id != "" {
+				n, err := find.Node(ctx, s, id)
+				if err != nil {
+					return err
+				}
+				o.NodeID = n.ID
+			}
+			body, err := s.Monitor(ctx, o)
+			if err != nil {
+				return session.Failed("reading the log", err)
+			}
+			defer body.Close()
+			if _, err = io.Copy(s.Out, body); err != nil && ctx.Err() == nil {
+				return session.Failed("reading the log", err)
+			}
+			return nil
+		},
+	}.Command()
+}
