@@ -229,7 +229,8 @@ func began(history []*api.VolumeEvent, what string, m Moment) time.Duration {
 // Append returns the history with more entries, which it completes and bounds. It does not change the history.
 func Append(history, more []*api.VolumeEvent, m Moment) []*api.VolumeEvent {
 	next := make([]*api.VolumeEvent, 0, min(len(history)+len(more), api.VolumeEventsMax+1))
-	next = append(next, history[max(0, len(history)+len(more)-api.VolumeEventsMax):]...)
+	kept := min(len(history), max(0, api.VolumeEventsMax-len(more)))
+	next = append(next, history[len(history)-kept:]...)
 	for _, e := range more {
 		e.Time, e.Index = m.Now, m.Index
 		e.Text, e.JobID = clip(e.Text, api.VolumeEventTextMax), clip(e.JobID, api.VolumeEventJobMax)

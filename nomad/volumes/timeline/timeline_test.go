@@ -35,6 +35,21 @@ func TestTimelinesAreBounded(t *testing.T) {
 	}
 }
 
+// One raft entry may change more than a timeline holds, as the claims of a volume on thousands of nodes.
+func TestManyEntriesAtOnceReplaceTheHistory(t *testing.T) {
+	history := []*api.VolumeEvent{{What: "create"}}
+	for _, count := range []int{api.VolumeEventsMax, api.VolumeEventsMax + 1, 50 * api.VolumeEventsMax} {
+		var more []*api.VolumeEvent
+		for i := range count {
+			more = append(more, &api.VolumeEvent{What: "claim", AllocID: strings.Repeat("a", i%7) + time.Duration(i).String()})
+		}
+		got := timeline.Append(history, more, timeline.Moment{Now: 1})
+		if len(got) != api.VolumeEventsMax || got[len(got)-1].AllocID != more[count-1].AllocID || got[0].What != "claim" {
+			t.Errorf("%d entries became %d", count, len(got))
+		}
+	}
+}
+
 func TestEqualEntriesAreCounted(t *testing.T) {
 	var history []*api.VolumeEvent
 	for i := range 3 {
