@@ -116,6 +116,7 @@ func TestDataGoesToTheNodeOfTheReplacementOnly(t *testing.T) {
 	if earlier = "a0"; ask("n2", "a2", "a1") != nil || got != "a0" {
 		t.Errorf("the data of the predecessor is in %q", got)
 	}
+	edit(func(a *api.Allocation) { a.PreviousAllocation = "" }, "a1")
 	refused("a foreign node", ask("n3", "a2", "a1"), fault.Denied, "is not placed on node n3")
 	refused("another allocation", ask("n2", "a2", "other"), fault.Denied, "does not replace")
 	refused("its own data", ask("n2", "a2", "a2"), fault.Denied, "does not replace")
