@@ -441,7 +441,7 @@ var callNames = map[string]string{
 	"ClientAlloc.Stats": "client.allocations.stats", "ClientAlloc.Checks": "client.allocations.checks", "ClientAlloc.ExecOpen": "client.allocations.exec",
 	"ClientAlloc.FileList": "client.file_system.list", "ClientAlloc.FileStat": "client.file_system.stat",
 	"ClientAlloc.FileRead": "client.file_system.stream", "ClientAlloc.Logs": "client.file_system.logs", "ClientNode.Stats": "client.client_stats.stats",
-	"ClientNode.Metadata": "client.node_meta.read", "ClientNode.SetMetadata": "client.node_meta.apply",
+	"NodeMeta.Read": "client.node_meta.read", "NodeMeta.Apply": "client.node_meta.apply", "ClientAgent.Monitor": "client.agent.monitor",
 	"Controller.Publish": "client.csi_controller.publish_volume", "Controller.Unpublish": "client.csi_controller.unpublish_volume",
 	"Controller.Validate": "client.csi_controller.validate_volume", "Controller.Create": "client.csi_controller.create_volume",
 	"Controller.Delete": "client.csi_controller.delete_volume", "Controller.Expand": "client.csi_controller.expand_volume",

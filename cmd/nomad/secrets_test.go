@@ -25,7 +25,7 @@ var publicFields = map[string]string{
 	"OIDCClientAssertion.KeySource": "a kind", "OIDCClientAssertion.KeyAlgorithm": "an algorithm", "OIDCClientAssertionKey.KeyIDHeader": "the name of a header",
 	"ControllerListRequest.Token": "a place in a list", "ControllerSnapshotListRequest.Token": "a place in a list",
 	"EvalDequeueResponse.Token": "counts deliveries", "EvalAckRequest.Token": "counts deliveries", "EvalUpdateRequest.Token": "counts deliveries", "Plan.EvalToken": "counts deliveries",
-	"IdentityName.Identity": "the name of a block", "OIDCDiscovery.IDTokenAlgs": "algorithms", "*.IdentitySigningKeyID": "names a key",
+	"Event.Key": "the id of an object", "Event.FilterKeys": "ids of objects", "IdentityName.Identity": "the name of a block", "OIDCDiscovery.IDTokenAlgs": "algorithms", "*.IdentitySigningKeyID": "names a key",
 	"Job.DispatchIdempotencyToken": "chosen by users to name a request", "Job.NomadTokenID": "the accessor of a token", "Dispatch.Token": "chosen by users to name a request",
 	"SnapshotReadRequest.Token": "names a transfer between servers", "SnapshotReadResponse.Token": "names a transfer between servers",
 	"SnapshotRestoreRequest.Token": "names a transfer between servers", "SnapshotRestoreResponse.Token": "names a transfer between servers",

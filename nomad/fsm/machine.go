@@ -20,7 +20,7 @@ type machine struct {
 	registry *Registry
 	log      hclog.Logger
 	// metrics records how long commands take; nil does not.
-	metrics *metrics.Recorder
+	metrics  *metrics.Recorder
 	observer Observer
 	// ready are commands that this server proposed, decoded, by the first byte of their entries.
 	ready sync.Map
