@@ -148,7 +148,7 @@ func New(conf Config) (*Client, error) {
 	c.stats = stats.New(conf.AllocDir, c.computeMHz)
 	c.checks = checks.New(checks.Config{Replace: c.replacer, Address: func() string { return c.node.present().Address() }, Jitter: jitter})
 	c.templates = &templates.Program{
-		Dir: filepath.Join(conf.StateDir, "templates"), Denied: conf.Templates.Denied, Wait: conf.Templates.Wait, Bounds: conf.Templates.Bounds,
+		Dir: filepath.Join(conf.StateDir, "templates"), Denied: conf.Templates.Denied, Wait: conf.Templates.Wait, Bounds: conf.Templates.Bounds, Calls: conf.Templates.Calls,
 		Log: log.Named("templates"),
 	}
 	if err := c.prepare(); err != nil {

@@ -138,6 +138,8 @@ type Templates struct {
 	Denied []string
 	// Wait is for templates without a wait block; Bounds bounds their own.
 	Wait, Bounds templates.Wait
+	// Calls is how services and variables are read.
+	Calls templates.Calls
 }
 
 // Default returns the configuration before anything is read.

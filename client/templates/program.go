@@ -35,7 +35,9 @@ type Program struct {
 	ProcessorMax time.Duration
 	// Wait is for templates without a wait of their own; Bounds, where it is not 0, bounds the waits of all.
 	Wait, Bounds Wait
-	Log          hclog.Logger
+	// Calls is how services and variables are read.
+	Calls Calls
+	Log   hclog.Logger
 
 	mu   sync.Mutex
 	path string

@@ -195,7 +195,7 @@ func (r *Renderer) runProgram(ctx context.Context) (complete bool, err error) {
 func (r *Renderer) begin(in io.Writer) error {
 	memory, processor := r.program.bounds()
 	s := spec{
-		Templates: slices.Clone(r.conf.Sources), Namespace: r.conf.Namespace, Denied: r.program.Denied, MemoryMax: memory, ContentMax: contentMax, ProcessorMax: processor,
+		Templates: slices.Clone(r.conf.Sources), Namespace: r.conf.Namespace, Denied: r.program.Denied, MemoryMax: memory, ContentMax: contentMax, ProcessorMax: processor, Calls: r.program.Calls,
 	}
 	for i := range s.Templates {
 		s.Templates[i].Wait = r.program.wait(s.Templates[i].Wait)

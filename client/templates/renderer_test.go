@@ -71,6 +71,10 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	index, items := a.index, a.vars[path]
 	a.mu.Unlock()
 	w.Header().Set("X-Nomad-Index", strconv.FormatUint(index, 10))
+	if code := map[string]int{"denied": http.StatusForbidden, "broken": http.StatusInternalServerError}[path]; code > 0 {
+		w.WriteHeader(code)
+		return
+	}
 	if items == nil {
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -189,6 +193,23 @@ func TestVariablesAreRenderedWhenTheyChange(t *testing.T) {
 	defer api.mu.Unlock()
 	if api.tokens[0] != "t1" || api.tokens[len(api.tokens)-1] != "t2" {
 		t.Errorf("tokens %q", api.tokens)
+	}
+}
+
+// A variable that the task may not read is reported as another thing than one that does not exist.
+func TestDeniedVariables(t *testing.T) {
+	t.Parallel()
+	s := begin(t, program(), templates.Config{Sources: text(`{{ with nomadVar "denied" }}{{ . }}{{ end }}{{ with nomadVar "none" }}{{ . }}{{ end }}`), Serve: newAPI().serve})
+	s.until("missing nomad.var.block(denied@default.global) (permission denied),nomad.var.block(none@default.global)")
+}
+
+func TestCallsEndAfterTheirAttempts(t *testing.T) {
+	t.Parallel()
+	p := program()
+	p.Calls = templates.Calls{Attempts: 2, Backoff: time.Millisecond}
+	s := begin(t, p, templates.Config{Sources: text(`{{ with nomadVar "broken" }}{{ . }}{{ end }}`), Serve: newAPI().serve})
+	if err := s.failure(); err == nil || !strings.Contains(err.Error(), "500") {
+		t.Errorf("after the last attempt: %v", err)
 	}
 }
 

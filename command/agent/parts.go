@@ -205,6 +205,9 @@ func (a *agent) self() *api.AgentSelf {
 func templatesOf(in config.Template) client.Templates {
 	out := client.Templates{
 		Denied: in.DeniedFunctions(), Wait: templates.Wait{Min: in.Wait.Min, Max: in.Wait.Max}, Bounds: templates.Wait{Min: in.Bounds.Min, Max: in.Bounds.Max},
+		Calls: templates.Calls{
+			MaxStale: in.MaxStale, Wait: in.BlockQueryWait, Attempts: in.Retry.Attempts, Backoff: in.Retry.Backoff, BackoffMax: in.Retry.MaxBackoff,
+		},
 	}
 	if out.Denied == nil {
 		out.Denied = templates.DeniedDefault()

@@ -24,6 +24,19 @@ type spec struct {
 	MemoryMax    uint64
 	ContentMax   int
 	ProcessorMax time.Duration
+	Calls        calls
+}
+
+// calls is how services and variables are read.
+type calls struct {
+	// MaxStale is how far behind the leader the data of another server may be; 0 reads from the leader.
+	MaxStale time.Duration
+	// Wait bounds a call that waits for a change; 0 means 5 minutes.
+	Wait time.Duration
+	// Attempts is how often a call is tried before the templates fail; 0 is no limit.
+	Attempts int
+	// Backoff is the first pause after a failed call, which doubles up to BackoffMax; 0 means 250 ms and 5 s.
+	Backoff, BackoffMax time.Duration
 }
 
 // source is one template.

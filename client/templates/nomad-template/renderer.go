@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/consul-template/config"
@@ -43,6 +45,8 @@ type renderer struct {
 	updates   chan update
 	reported  string // what was missing in the last report
 	warned    map[string]bool
+	// denied reports for each missing variable whether the task may not read it.
+	denied map[string]bool
 }
 
 // oneTemplate is a template and the state of its last execution.
@@ -61,14 +65,15 @@ type oneTemplate struct {
 func newRenderer(s *spec, out *output) (*renderer, error) {
 	r := &renderer{
 		spec: s, out: out, brain: template.NewBrain(), clients: dep.NewClientSet(), files: map[string]file{}, watched: map[string]dep.Dependency{},
-		updates: make(chan update), warned: map[string]bool{},
+		updates: make(chan update), warned: map[string]bool{}, denied: map[string]bool{},
 		conf: &config.Config{Nomad: &config.NomadConfig{Namespace: &s.Namespace}},
 	}
 	if err := r.connect(s.Token); err != nil {
 		return nil, err
 	}
 	r.watcher = watch.NewWatcher(&watch.NewWatcherInput{
-		Clients: r.clients, BlockQueryWaitTime: queryWait, RetryFuncNomad: pauseAfter, RetryFuncDefault: pauseAfter,
+		Clients: r.clients, MaxStale: s.Calls.MaxStale, BlockQueryWaitTime: cmp.Or(s.Calls.Wait, queryWait),
+		RetryFuncNomad: s.Calls.pauseAfter, RetryFuncDefault: s.Calls.pauseAfter,
 	})
 	now := time.Now()
 	for _, src := range s.Templates {
@@ -86,9 +91,13 @@ func newRenderer(s *spec, out *output) (*renderer, error) {
 	return r, nil
 }
 
-// pauseAfter repeats a failed call indefinitely, with growing pauses.
-func pauseAfter(tries int) (bool, time.Duration) {
-	return true, min(retryMin<<min(tries, 10), retryMax)
+// pauseAfter reports whether a call is repeated after it has failed tries times before, and after which pause.
+func (c calls) pauseAfter(tries int) (bool, time.Duration) {
+	pause, limit := cmp.Or(c.Backoff, retryMin), cmp.Or(c.BackoffMax, retryMax)
+	for range min(tries, 20) {
+		pause = min(2*pause, limit)
+	}
+	return c.Attempts <= 0 || tries+1 < c.Attempts, min(pause, limit)
 }
 
 // socket dials the API on the descriptor that the agent has passed.
@@ -151,9 +160,8 @@ func (r *renderer) wait() error {
 	case err := <-r.watcher.ServerErrCh():
 		r.warn(err)
 		return nil
-	case err := <-r.watcher.ErrCh():
-		r.warn(err)
-		return nil
+	case err := <-r.watcher.ErrCh(): // it is not tried again
+		return err
 	case <-timer.C:
 		return nil
 	}
@@ -215,6 +223,7 @@ func (r *renderer) apply(u update) error {
 		if err := r.connect(u.Token); err != nil {
 			return err
 		}
+		r.spec.Token = u.Token
 	}
 	for path, f := range u.Files {
 		if r.files[path] == f {
@@ -303,6 +312,16 @@ func (r *renderer) follow() {
 		}
 	}
 	names := slices.Sorted(maps.Keys(missing))
+	for i, name := range names {
+		denied, known := r.denied[name]
+		if !known {
+			denied = r.mayNotRead(name)
+			r.denied[name] = denied
+		}
+		if denied {
+			names[i] = name + " (permission denied)"
+		}
+	}
 	if over := len(names) - missingShown; over > 0 {
 		names = append(names[:missingShown], fmt.Sprintf("and %d more", over))
 	}

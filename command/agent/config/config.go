@@ -246,6 +246,21 @@ type Template struct {
 	// Wait is for templates without a wait of their own; Bounds bounds those of all.
 	Wait   TemplateWait `hcl:"wait"`
 	Bounds TemplateWait `hcl:"wait_bounds"`
+	// MaxStale is how far behind the leader the services and variables may be that another server returns; 0 reads from the leader.
+	MaxStale time.Duration `hcl:"max_stale"`
+	// BlockQueryWait bounds a call that waits for a change; 0 means 5 minutes.
+	BlockQueryWait time.Duration `hcl:"block_query_wait"`
+	// Retry is how calls that fail are repeated.
+	Retry TemplateRetry `hcl:"nomad_retry"`
+}
+
+// TemplateRetry is how calls for the data of templates are repeated.
+type TemplateRetry struct {
+	// Attempts is how often a call is tried before the templates fail; 0 is no limit.
+	Attempts int `hcl:"attempts"`
+	// Backoff is the first pause, which doubles up to MaxBackoff; 0 means 250 ms and 5 s.
+	Backoff    time.Duration `hcl:"backoff"`
+	MaxBackoff time.Duration `hcl:"max_backoff"`
 }
 
 // DeniedFunctions are the functions that templates may not call, as patterns.

@@ -125,6 +125,9 @@ func (c Client) shown() map[string]any {
 		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "DisableRemoteExec": c.DisableRemoteExec, "Drain": drain, "Artifact": c.Artifact.shown(),
 		"TemplateConfig": map[string]any{
 			"FunctionDenylist": c.Template.DeniedFunctions(), "Wait": c.Template.Wait.shown(), "WaitBounds": c.Template.Bounds.shown(),
+			"MaxStale": c.Template.MaxStale.String(), "BlockQueryWaitTime": c.Template.BlockQueryWait.String(), "NomadRetry": map[string]any{
+				"Attempts": c.Template.Retry.Attempts, "Backoff": c.Template.Retry.Backoff.String(), "MaxBackoff": c.Template.Retry.MaxBackoff.String(),
+			},
 		},
 	}
 }
