@@ -263,8 +263,11 @@ func TestFailuresNameTheTemplateAndTheReason(t *testing.T) {
 			src := text(c.text)
 			src[0].ErrMissingKey = true
 			p := program()
-			if what == "large" {
+			switch what {
+			case "large":
 				p.MemoryMax = 0
+			case "huge": // the limit of memory counts, on a busy machine too
+				p.ProcessorMax = time.Minute
 			}
 			err := begin(t, p, templates.Config{Sources: src}).failure()
 			var failure *templates.Failure

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/consul-template/config"

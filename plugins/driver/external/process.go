@@ -93,7 +93,7 @@ func (d *Driver) attend() error {
 	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
-	cmd := exec.Command(d.conf.Path, d.conf.Args...)
+	cmd := exec.CommandContext(ctx, d.conf.Path, d.conf.Args...)
 	cmd.Dir = d.conf.StateDir
 	sockets, err := d.sockets()
 	if err != nil {
@@ -107,7 +107,6 @@ func (d *Driver) attend() error {
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: d.log,
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(protocol.MaxMessage))},
 	})
-	defer context.AfterFunc(ctx, func() { kill(cmd) })()
 	defer end(c, cmd)
 	conn, err := c.Client()
 	if err != nil {
