@@ -71,7 +71,7 @@ func TestContainerEndsWithItsLeaseWithoutAnAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/s"
 	d := newDriver(t, dir, nil)
-	task, h, target, file := leased(t, d, api.LeaseTerm{Term: 8 * time.Second, WriteBack: 4 * time.Second})
+	task, h, target, file := leased(t, d, api.LeaseTerm{Term: 16 * time.Second, WriteBack: 6 * time.Second})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestLeaseOfAContainerGoesOnWithTheNextAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/s"
 	d := newDriver(t, dir, nil)
-	term := api.LeaseTerm{Term: 4 * time.Second, WriteBack: 2 * time.Second}
+	term := api.LeaseTerm{Term: 12 * time.Second, WriteBack: 4 * time.Second}
 	task, h, target, file := leased(t, d, term)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
