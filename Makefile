@@ -30,8 +30,8 @@ RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./comman
 # Fault scenarios that make driven runs with tasks of other drivers.
 DRIVEN ?= ^TestFault(01|02|03|04|08|09|13|15|16|17)
 SOAKED := api nomad client plugins command internal jobspec
-SOAK_SEEDS := 3000
-SOAK_CLUSTER_SEEDS := 150
+SOAK_SEEDS := 1500
+SOAK_CLUSTER_SEEDS := 75
 
 .PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo generate supervise clean
 
@@ -108,7 +108,7 @@ soak: build tools $(TESTLOG)
 	@set -o pipefail; export SOAK=1 NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
 	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
-	$(MAKE) fuzz FUZZ=3s
+	$(MAKE) fuzz FUZZ=2s
 
 # Fault scenarios with tasks of exec and of docker.
 driven: build tools $(TESTLOG)
