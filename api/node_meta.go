@@ -1,10 +1,19 @@
 package api
 
-// NodeMetaApplyRequest changes the dynamic metadata of a node: a key with a value is set, one without is removed. Keys that the
-// request does not have stay as they are.
+//msgp:ignore NodeMetaChange
+
+// NodeMetaChange is the change of the dynamic metadata of a node as HTTP has it: a key with a value is set, one with null is
+// removed. Other keys stay as they are.
+type NodeMetaChange struct {
+	NodeID string
+	Meta   map[string]*string
+}
+
+// NodeMetaApplyRequest changes the dynamic metadata of a node. Keys that the request does not have stay as they are.
 type NodeMetaApplyRequest struct {
-	NodeID string             `msg:",omitempty"`
-	Meta   map[string]*string `msg:",omitempty"`
+	NodeID string            `msg:",omitempty"`
+	Set    map[string]string `msg:",omitempty"`
+	Unset  []string          `msg:",omitempty"`
 	WriteRequest
 }
 

@@ -16,16 +16,20 @@ const (
 func (z *NodeMetaApplyRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.Meta == nil {
+	if z.Set == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Unset == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -38,16 +42,20 @@ func (z *NodeMetaApplyRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.NodeID)
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Meta"
-			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
-			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
-			for za0001, za0002 := range z.Meta {
+			// string "Set"
+			o = append(o, 0xa3, 0x53, 0x65, 0x74)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Set)))
+			for za0001, za0002 := range z.Set {
 				o = msgp.AppendString(o, za0001)
-				if za0002 == nil {
-					o = msgp.AppendNil(o)
-				} else {
-					o = msgp.AppendString(o, *za0002)
-				}
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Unset"
+			o = append(o, 0xa5, 0x55, 0x6e, 0x73, 0x65, 0x74)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Unset)))
+			for za0003 := range z.Unset {
+				o = msgp.AppendString(o, z.Unset[za0003])
 			}
 		}
 		// string "WriteRequest"
@@ -89,48 +97,60 @@ func (z *NodeMetaApplyRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NodeID")
 				return
 			}
-		case "Meta":
+		case "Set":
 			var zb0002 uint32
 			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Meta")
+				err = msgp.WrapError(err, "Set")
 				return
 			}
 			if zb0002 > zd67e8147limitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if z.Meta == nil {
-				z.Meta = make(map[string]*string, zb0002)
-			} else if len(z.Meta) > 0 {
-				clear(z.Meta)
+			if z.Set == nil {
+				z.Set = make(map[string]string, zb0002)
+			} else if len(z.Set) > 0 {
+				clear(z.Set)
 			}
 			for zb0002 > 0 {
-				var za0002 *string
+				var za0002 string
 				zb0002--
 				var za0001 string
 				za0001, bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
-					err = msgp.WrapError(err, "Meta")
+					err = msgp.WrapError(err, "Set")
 					return
 				}
-				if msgp.IsNil(bts) {
-					bts, err = msgp.ReadNilBytes(bts)
-					if err != nil {
-						return
-					}
-					za0002 = nil
-				} else {
-					if za0002 == nil {
-						za0002 = new(string)
-					}
-					*za0002, bts, err = msgp.ReadStringBytes(bts)
-					if err != nil {
-						err = msgp.WrapError(err, "Meta", za0001)
-						return
-					}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Set", za0001)
+					return
 				}
-				z.Meta[za0001] = za0002
+				z.Set[za0001] = za0002
+			}
+		case "Unset":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unset")
+				return
+			}
+			if zb0003 > zd67e8147limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Unset) >= int(zb0003) {
+				z.Unset = z.Unset[:zb0003]
+			} else {
+				z.Unset = make([]string, zb0003)
+			}
+			for za0003 := range z.Unset {
+				z.Unset[za0003], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Unset", za0003)
+					return
+				}
 			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
@@ -152,17 +172,16 @@ func (z *NodeMetaApplyRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeMetaApplyRequest) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 5 + msgp.MapHeaderSize
-	if z.Meta != nil {
-		for za0001, za0002 := range z.Meta {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 4 + msgp.MapHeaderSize
+	if z.Set != nil {
+		for za0001, za0002 := range z.Set {
 			_ = za0002
-			s += msgp.StringPrefixSize + len(za0001)
-			if za0002 == nil {
-				s += msgp.NilSize
-			} else {
-				s += msgp.StringPrefixSize + len(*za0002)
-			}
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
+	}
+	s += 6 + msgp.ArrayHeaderSize
+	for za0003 := range z.Unset {
+		s += msgp.StringPrefixSize + len(z.Unset[za0003])
 	}
 	s += 13 + z.WriteRequest.Msgsize()
 	return

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -78,7 +79,7 @@ func (c *Client) readMeta(context.Context, *api.NodeRequest) (*api.NodeMetaRespo
 
 // applyMeta changes the dynamic metadata: on the disk first, then in the record of the node, which registers again.
 func (c *Client) applyMeta(_ context.Context, r *api.NodeMetaApplyRequest) (*api.NodeMetaResponse, error) {
-	if err := wrongMeta(r.Meta); err != nil {
+	if err := wrongMeta(r); err != nil {
 		return nil, err
 	}
 	c.meta.Lock()
@@ -87,11 +88,13 @@ func (c *Client) applyMeta(_ context.Context, r *api.NodeMetaApplyRequest) (*api
 	if next == nil {
 		next = map[string]*string{}
 	}
-	for key, value := range r.Meta {
-		if _, static := c.conf.Meta[key]; value == nil && !static {
-			delete(next, key)
-		} else {
-			next[key] = value
+	for key, value := range r.Set {
+		next[key] = &value
+	}
+	for _, key := range r.Unset {
+		delete(next, key)
+		if _, static := c.conf.Meta[key]; static {
+			next[key] = nil
 		}
 	}
 	body, err := json.Marshal(next)
@@ -110,15 +113,16 @@ func (c *Client) applyMeta(_ context.Context, r *api.NodeMetaApplyRequest) (*api
 	return c.metaShown(), nil
 }
 
-func wrongMeta(meta map[string]*string) error {
-	if len(meta) == 0 {
+func wrongMeta(r *api.NodeMetaApplyRequest) error {
+	keys := slices.AppendSeq(slices.Clone(r.Unset), maps.Keys(r.Set))
+	if len(keys) == 0 {
 		return fault.New(fault.Invalid, "no metadata to apply: name at least one key")
 	}
-	for key, value := range meta {
+	for _, key := range keys {
 		if key == "" || len(key) > 255 || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
 			return fault.New(fault.Invalid, "%.260q is no key of metadata: keys have 1 to 255 bytes without spaces and control characters", key)
 		}
-		if value != nil && strings.ContainsFunc(*value, unicode.IsControl) {
+		if strings.ContainsFunc(r.Set[key], unicode.IsControl) {
 			return fault.New(fault.Invalid, "the value of the key %q has control characters", key)
 		}
 	}

@@ -18,8 +18,7 @@ func TestDynamicMetadataOutlivesTheAgent(t *testing.T) {
 		return func() bool { return s.registered.Node != nil && maps.Equal(s.registered.Node.Meta, want) }
 	}
 	b.until(t, "the static metadata is registered", shown(map[string]string{"rack": "r1", "zone": "a"}))
-	red, other := "red", "b"
-	out, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Meta: map[string]*string{"color": &red, "zone": &other, "rack": nil, "none": nil}})
+	out, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Set: map[string]string{"color": "red", "zone": "b"}, Unset: []string{"rack", "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +31,7 @@ func TestDynamicMetadataOutlivesTheAgent(t *testing.T) {
 	b.edit(func() { s.registered = api.NodeRegisterRequest{} })
 	b.start(t)
 	b.until(t, "the restarted agent has the change", shown(want))
-	if _, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Meta: map[string]*string{"color": nil}}); err != nil {
+	if _, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Unset: []string{"color"}}); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, "a key is removed", shown(map[string]string{"zone": "b"}))
@@ -41,15 +40,14 @@ func TestDynamicMetadataOutlivesTheAgent(t *testing.T) {
 func TestMetadataThatIsRefused(t *testing.T) {
 	b, _ := withIssuer(t)
 	b.start(t)
-	bad, long := "a\x00b", strings.Repeat("x", 70<<10)
 	for name, x := range map[string]struct {
-		meta  map[string]*string
+		set   map[string]string
 		class fault.Class
 	}{
-		"nothing": {nil, fault.Invalid}, "an empty key": {map[string]*string{"": &bad}, fault.Invalid}, "a key with a space": {map[string]*string{"a b": nil}, fault.Invalid},
-		"a control character": {map[string]*string{"k": &bad}, fault.Invalid}, "a long value": {map[string]*string{"k": &long}, fault.TooLarge},
+		"nothing": {nil, fault.Invalid}, "an empty key": {map[string]string{"": "x"}, fault.Invalid}, "a key with a space": {map[string]string{"a b": "x"}, fault.Invalid},
+		"a control character": {map[string]string{"k": "a\x00b"}, fault.Invalid}, "a long value": {map[string]string{"k": strings.Repeat("x", 70<<10)}, fault.TooLarge},
 	} {
-		if _, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Meta: x.meta}); fault.Of(err) != x.class {
+		if _, err := call(t, b.servers, wire.ClientNodeMetaApply, &api.NodeMetaApplyRequest{Set: x.set}); fault.Of(err) != x.class {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -67,7 +67,7 @@ func (c *Client) NodeMeta(ctx context.Context, id string) (*api.NodeMetaResponse
 }
 
 // ApplyNodeMeta changes the dynamic metadata of a node; "" is the node of the agent.
-func (c *Client) ApplyNodeMeta(ctx context.Context, r api.NodeMetaApplyRequest) (*api.NodeMetaResponse, error) {
+func (c *Client) ApplyNodeMeta(ctx context.Context, r api.NodeMetaChange) (*api.NodeMetaResponse, error) {
 	return put[api.NodeMetaResponse](ctx, c, ofNode(r.NodeID).values(), r, "client", "metadata")
 }
 

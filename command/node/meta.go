@@ -38,7 +38,7 @@ func metaApply(name string) *cli.Command {
 			"The change outlives the agent, and jobs see it at once in their constraints.",
 		Flags: []cli.Flag{metaNode, &cli.StringFlag{Name: "unset", Usage: "remove the `keys`, separated by commas"}},
 		Run: func(ctx context.Context, s *session.Session) error {
-			r := api.NodeMetaApplyRequest{Meta: map[string]*string{}}
+			r := api.NodeMetaChange{Meta: map[string]*string{}}
 			for _, pair := range s.Args {
 				key, value, ok := strings.Cut(pair, "=")
 				if !ok || key == "" {
@@ -61,7 +61,7 @@ func metaApply(name string) *cli.Command {
 			if _, err := s.ApplyNodeMeta(ctx, r); err != nil {
 				return session.Failed("applying node metadata", err)
 			}
-			s.Printf("Metadata of node %s is changed\n", cmp.Or(r.NodeID, "of this agent"))
+			s.Printf("Metadata of %s is changed\n", cmp.Or(r.NodeID, "the node of this agent"))
 			return nil
 		},
 	}.Command()

@@ -117,15 +117,22 @@ func nodeMeta(c *endpoint.Call) (any, error) {
 }
 
 func nodeMetaApply(c *endpoint.Call) (any, error) {
-	req := &api.NodeMetaApplyRequest{}
-	if err := c.Decode(endpoint.BodyMax, req); err != nil {
+	body := &api.NodeMetaChange{}
+	if err := c.Decode(endpoint.BodyMax, body); err != nil {
 		return nil, err
 	}
-	node, id, err := c.ToNode(cmp.Or(c.Params.Get("node_id"), req.NodeID))
+	node, id, err := c.ToNode(cmp.Or(c.Params.Get("node_id"), body.NodeID))
 	if err != nil {
 		return nil, err
 	}
-	req.NodeID, req.WriteRequest = id, c.Writes()
+	req := &api.NodeMetaApplyRequest{NodeID: id, Set: map[string]string{}, WriteRequest: c.Writes()}
+	for key, value := range body.Meta {
+		if value == nil {
+			req.Unset = append(req.Unset, key)
+		} else {
+			req.Set[key] = *value
+		}
+	}
 	return wire.ClientNodeMetaApply.Call(c.Context(), node, req)
 }
 
