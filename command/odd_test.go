@@ -37,6 +37,8 @@ node eligibility -disable x
 node config -servers
 event stream -topic Job:x
 event stream -json
+operator metrics
+operator metrics -pretty
 job status
 job status x
 job status -verbose x

@@ -1,7 +1,9 @@
 package monitor
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/urfave/cli/v3"
@@ -39,10 +41,16 @@ func Agent(name string) *cli.Command {
 				return session.Failed("reading the log", err)
 			}
 			defer body.Close()
-			if _, err = io.Copy(s.Out, body); err != nil && ctx.Err() == nil {
-				return session.Failed("reading the log", err)
+			for lines := bufio.NewReader(body); ; {
+				line, err := lines.ReadString('\n')
+				s.Print(line)
+				if errors.Is(err, io.EOF) || ctx.Err() != nil {
+					return nil
+				}
+				if err != nil {
+					return session.Failed("reading the log", err)
+				}
 			}
-			return nil
 		},
 	}.Command()
 }

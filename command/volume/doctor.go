@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/findings"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // Doctor is "nomad volume doctor".
@@ -103,7 +104,7 @@ func fix(ctx context.Context, s *session.Session, id string, report *rest.Volume
 	for _, k := range repairable {
 		out, err := s.In(k.namespace).RepairVolume(ctx, k.id)
 		if err != nil {
-			return session.Failed("repairing volume "+k.id, err)
+			return session.Failed("repairing volume "+view.Inline(k.id), err)
 		}
 		made = append(made, out)
 		if !s.Formatted() {
