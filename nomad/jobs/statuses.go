@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -15,6 +16,7 @@ import (
 func (s *Service) Statuses(ctx context.Context, r *api.JobStatusesRequest) (*api.JobStatusesResponse, error) {
 	out := &api.JobStatusesResponse{}
 	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableAllocs), state.TableKey(state.TableEvals), state.TableKey(state.TableDeployments)}
+	visible := access.Visible(ctx)
 	wanted := map[api.NamespacedID]bool{}
 	for _, id := range r.Jobs {
 		wanted[id] = true
@@ -24,6 +26,7 @@ func (s *Service) Statuses(ctx context.Context, r *api.JobStatusesRequest) (*api
 		var rows []*api.Job
 		for j := range tx.Jobs(r.Namespace) {
 			switch {
+			case visible != nil && !visible(j.Namespace):
 			case len(wanted) > 0 && !wanted[api.NamespacedID{ID: j.ID, Namespace: j.Namespace}]:
 			case len(wanted) == 0 && j.ParentID != "" && !r.IncludeChildren:
 			default:

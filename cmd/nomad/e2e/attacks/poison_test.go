@@ -133,6 +133,15 @@ func writes() []write {
 		{pattern: "PUT /v1/var/:id", path: "/v1/var/poisoned?lock-acquire", body: &ours.Variable{}, all: true},
 		{pattern: "DELETE /v1/service/:id/:tag", path: "/v1/service/poisoned/id"},
 		{pattern: "DELETE /v1/var/:id", path: "/v1/var/poisoned?cas=x"},
+		{pattern: "PUT /v1/search/fuzzy", body: &struct{ Text, Context string }{"xx", "all"}, all: true},
+		{pattern: "PUT /v1/jobs/statuses", body: &struct {
+			Jobs            []struct{ ID, Namespace string }
+			IncludeChildren bool
+		}{[]struct{ ID, Namespace string }{{"x", "default"}}, true}, all: true},
+		{pattern: "PUT /v1/client/metadata", path: "/v1/client/metadata?node_id=" + falseNode, body: &struct {
+			NodeID string
+			Meta   map[string]*string
+		}{falseNode, map[string]*string{"poisoned": nil}}, all: true},
 		{pattern: "PUT /v1/search", body: &struct {
 			Prefix, Context string
 			Text            string
