@@ -44,8 +44,16 @@ func TestEventsFollowTheRightsOfTheToken(t *testing.T) {
 		topic, namespace string
 		ok               bool
 	}{
-		{"Job", "default", true}, {"Allocation", "*", true}, {"CSIVolume", "default", true}, {"VolumeClaim", "default", true}, {"Service", "", true},
-		{"Job", "other", false}, {"Node", "default", false}, {"NodePool", "default", false}, {"ACLToken", "default", false}, {"*", "default", false},
+		{"Job", "default", true},
+		{"Allocation", "*", true},
+		{"CSIVolume", "default", true},
+		{"VolumeClaim", "default", true},
+		{"Service", "", true},
+		{"Job", "other", false},
+		{"Node", "default", false},
+		{"NodePool", "default", false},
+		{"ACLToken", "default", false},
+		{"*", "default", false},
 		{"Operator", "default", false},
 	} {
 		if _, err := subscribe(reader.SecretID, c.namespace, c.topic); c.ok != (err == nil) || err != nil && !errors.Is(err, fault.Denied) {

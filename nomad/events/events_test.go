@@ -152,8 +152,15 @@ func TestOneLinePerIndexInTheOrderOfTheLog(t *testing.T) {
 func TestTopicsKeysAndNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ namespace, topics, want string }{
-		{"*", "*", "J0 E0 J1 E1"}, {"", "*", "J0 E0"}, {"other", "*", "J1 E1"}, {"*", "Job", "J0 J1"},
-		{"*", "Job:web1 Evaluation:web0", "E0 J1"}, {"*", "*:web1", "J1 E1"}, {"*", "Job:* Job:web1", "J0 J1"}, {"*", "Node", ""}, {"*", "Job:web0 Job:web1", "J0 J1"},
+		{"*", "*", "J0 E0 J1 E1"},
+		{"", "*", "J0 E0"},
+		{"other", "*", "J1 E1"},
+		{"*", "Job", "J0 J1"},
+		{"*", "Job:web1 Evaluation:web0", "E0 J1"},
+		{"*", "*:web1", "J1 E1"},
+		{"*", "Job:* Job:web1", "J0 J1"},
+		{"*", "Node", ""},
+		{"*", "Job:web0 Job:web1", "J0 J1"},
 	} {
 		r := newRig(t, 100)
 		s := r.subscribe(c.namespace, 0, strings.Fields(c.topics)...)

@@ -18,7 +18,7 @@ const monitorWait = time.Second
 // inspectRoutes are what operators see of an agent: this one, or the server or the node that the request names.
 func inspectRoutes(a *inspect.Agent) []endpoint.Route {
 	return []endpoint.Route{
-		{Method: "GET", Pattern: "/v1/agent/monitor", Right: agentRead, Serve: func(c *endpoint.Call) (any, error) { return nil, monitor(c, a) }},
+		{Method: "GET", Pattern: "/v1/agent/monitor", Right: agentRead, Stays: true, Serve: func(c *endpoint.Call) (any, error) { return nil, monitor(c, a) }},
 		{Method: "GET", Pattern: "/v1/agent/host", Right: agentWrite, Serve: func(c *endpoint.Call) (any, error) { return host(c, a) }},
 		{Method: "GET", Pattern: "/v1/agent/pprof/:id", Right: agentWrite, Serve: func(c *endpoint.Call) (any, error) { return nil, profile(c, a) }},
 	}
@@ -102,7 +102,7 @@ func monitor(c *endpoint.Call, here *inspect.Agent) error {
 		return err
 	}
 	req := &api.AgentMonitorRequest{
-		NodeID: node, ServerID: server, LogLevel: strings.ToLower(c.Params.Get("log_level")), Wait: monitorWait, QueryOptions: c.Query,
+		NodeID: node, ServerID: server, LogLevel: strings.ToLower(c.Params.Get("log_level")), QueryOptions: c.Query,
 	}
 	out := &endpoint.Frames{Call: c}
 	for name, into := range map[string]*bool{"log_json": &req.LogJSON, "log_include_location": &req.IncludeLocation, "plain": &out.Plain} {
@@ -130,6 +130,6 @@ func monitor(c *endpoint.Call, here *inspect.Agent) error {
 		if err := out.Send(frame); err != nil {
 			return endpoint.ErrStreamed
 		}
-		req.Session, req.Position = piece.Session, piece.Position
+		req.Session, req.Position, req.Wait = piece.Session, piece.Position, monitorWait // the first response begins at once
 	}
 }

@@ -68,9 +68,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.writeError(w, r, err)
 	}
-	if s.Log.IsDebug() {
-		s.Log.Debug("request", "method", r.Method, "path", Hidden(r, r.URL.Path), "took", time.Since(start))
-	}
+	s.Log.Debug("request", "method", r.Method, "path", Hidden(r, r.URL.Path), "took", time.Since(start)) // operators may follow the log at a level of their own
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {

@@ -79,7 +79,8 @@ func TestEachStateOfAVolumeHasItsFinding(t *testing.T) {
 		"forgotten":      {claim(api.ClaimReady, ready, ended), "error claim-forgotten nomad volume doctor -fix v reconcile", ""},
 		"unmounted":      {claim(api.ClaimUnmounted, ready, ended), "info claim-unmounted remedy ", ""},
 		"mount dead": {claim(api.ClaimReady, ready, &api.Allocation{ID: "a1", ClientStatus: "running", DesiredStatus: "run", TaskStates: map[string]*api.TaskState{"web": {Events: []*api.TaskEvent{
-			{Type: "Volume Healthy", Time: 1, DisplayMessage: "the mount of volume v at /x answers again"}, {Type: "Volume Unhealthy", Time: 2, DisplayMessage: "the mount of volume v at /x is dead"},
+			{Type: "Volume Healthy", Time: 1, DisplayMessage: "the mount of volume v at /x answers again"},
+			{Type: "Volume Unhealthy", Time: 2, DisplayMessage: "the mount of volume v at /x is dead"},
 			{Type: "Volume Unhealthy", Time: 3, DisplayMessage: "the mount of volume other at /x is dead"},
 		}}}}), "error mount-unhealthy nomad alloc restart a1 ", "is dead"},
 		"attaching":      {attachment(api.AttachmentPublishing), "info attach-pending remedy retry", ""},

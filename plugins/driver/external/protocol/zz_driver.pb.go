@@ -17,11 +17,12 @@
 package protocol
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -2784,55 +2785,58 @@ func file_driver_proto_rawDescGZIP() []byte {
 	return file_driver_proto_rawDescData
 }
 
-var file_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
-var file_driver_proto_goTypes = []any{
-	(Type)(0),                      // 0: opennomad.driver.v1.Type
-	(*InfoRequest)(nil),            // 1: opennomad.driver.v1.InfoRequest
-	(*InfoResponse)(nil),           // 2: opennomad.driver.v1.InfoResponse
-	(*Capabilities)(nil),           // 3: opennomad.driver.v1.Capabilities
-	(*Schema)(nil),                 // 4: opennomad.driver.v1.Schema
-	(*Attribute)(nil),              // 5: opennomad.driver.v1.Attribute
-	(*ConfigureRequest)(nil),       // 6: opennomad.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),      // 7: opennomad.driver.v1.ConfigureResponse
-	(*FingerprintRequest)(nil),     // 8: opennomad.driver.v1.FingerprintRequest
-	(*FingerprintResponse)(nil),    // 9: opennomad.driver.v1.FingerprintResponse
-	(*EventsRequest)(nil),          // 10: opennomad.driver.v1.EventsRequest
-	(*EventsResponse)(nil),         // 11: opennomad.driver.v1.EventsResponse
-	(*ValidateConfigRequest)(nil),  // 12: opennomad.driver.v1.ValidateConfigRequest
-	(*ValidateConfigResponse)(nil), // 13: opennomad.driver.v1.ValidateConfigResponse
-	(*Task)(nil),                   // 14: opennomad.driver.v1.Task
-	(*Logs)(nil),                   // 15: opennomad.driver.v1.Logs
-	(*Resources)(nil),              // 16: opennomad.driver.v1.Resources
-	(*Mount)(nil),                  // 17: opennomad.driver.v1.Mount
-	(*Device)(nil),                 // 18: opennomad.driver.v1.Device
-	(*Port)(nil),                   // 19: opennomad.driver.v1.Port
-	(*Handle)(nil),                 // 20: opennomad.driver.v1.Handle
-	(*StartTaskRequest)(nil),       // 21: opennomad.driver.v1.StartTaskRequest
-	(*StartTaskResponse)(nil),      // 22: opennomad.driver.v1.StartTaskResponse
-	(*RecoverTaskRequest)(nil),     // 23: opennomad.driver.v1.RecoverTaskRequest
-	(*RecoverTaskResponse)(nil),    // 24: opennomad.driver.v1.RecoverTaskResponse
-	(*Exit)(nil),                   // 25: opennomad.driver.v1.Exit
-	(*WaitTaskRequest)(nil),        // 26: opennomad.driver.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),       // 27: opennomad.driver.v1.WaitTaskResponse
-	(*StopTaskRequest)(nil),        // 28: opennomad.driver.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),       // 29: opennomad.driver.v1.StopTaskResponse
-	(*DestroyTaskRequest)(nil),     // 30: opennomad.driver.v1.DestroyTaskRequest
-	(*DestroyTaskResponse)(nil),    // 31: opennomad.driver.v1.DestroyTaskResponse
-	(*InspectTaskRequest)(nil),     // 32: opennomad.driver.v1.InspectTaskRequest
-	(*InspectTaskResponse)(nil),    // 33: opennomad.driver.v1.InspectTaskResponse
-	(*TaskStatsRequest)(nil),       // 34: opennomad.driver.v1.TaskStatsRequest
-	(*TaskStatsResponse)(nil),      // 35: opennomad.driver.v1.TaskStatsResponse
-	(*SignalTaskRequest)(nil),      // 36: opennomad.driver.v1.SignalTaskRequest
-	(*SignalTaskResponse)(nil),     // 37: opennomad.driver.v1.SignalTaskResponse
-	(*ExecTaskRequest)(nil),        // 38: opennomad.driver.v1.ExecTaskRequest
-	(*ExecTaskResponse)(nil),       // 39: opennomad.driver.v1.ExecTaskResponse
-	nil,                            // 40: opennomad.driver.v1.FingerprintResponse.AttributesEntry
-	nil,                            // 41: opennomad.driver.v1.Task.EnvEntry
-	nil,                            // 42: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
-	(*ExecTaskRequest_Start)(nil),  // 43: opennomad.driver.v1.ExecTaskRequest.Start
-	(*ExecTaskRequest_Size)(nil),   // 44: opennomad.driver.v1.ExecTaskRequest.Size
-}
+var (
+	file_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_driver_proto_msgTypes  = make([]protoimpl.MessageInfo, 44)
+	file_driver_proto_goTypes   = []any{
+		Type(0),                        // 0: opennomad.driver.v1.Type
+		(*InfoRequest)(nil),            // 1: opennomad.driver.v1.InfoRequest
+		(*InfoResponse)(nil),           // 2: opennomad.driver.v1.InfoResponse
+		(*Capabilities)(nil),           // 3: opennomad.driver.v1.Capabilities
+		(*Schema)(nil),                 // 4: opennomad.driver.v1.Schema
+		(*Attribute)(nil),              // 5: opennomad.driver.v1.Attribute
+		(*ConfigureRequest)(nil),       // 6: opennomad.driver.v1.ConfigureRequest
+		(*ConfigureResponse)(nil),      // 7: opennomad.driver.v1.ConfigureResponse
+		(*FingerprintRequest)(nil),     // 8: opennomad.driver.v1.FingerprintRequest
+		(*FingerprintResponse)(nil),    // 9: opennomad.driver.v1.FingerprintResponse
+		(*EventsRequest)(nil),          // 10: opennomad.driver.v1.EventsRequest
+		(*EventsResponse)(nil),         // 11: opennomad.driver.v1.EventsResponse
+		(*ValidateConfigRequest)(nil),  // 12: opennomad.driver.v1.ValidateConfigRequest
+		(*ValidateConfigResponse)(nil), // 13: opennomad.driver.v1.ValidateConfigResponse
+		(*Task)(nil),                   // 14: opennomad.driver.v1.Task
+		(*Logs)(nil),                   // 15: opennomad.driver.v1.Logs
+		(*Resources)(nil),              // 16: opennomad.driver.v1.Resources
+		(*Mount)(nil),                  // 17: opennomad.driver.v1.Mount
+		(*Device)(nil),                 // 18: opennomad.driver.v1.Device
+		(*Port)(nil),                   // 19: opennomad.driver.v1.Port
+		(*Handle)(nil),                 // 20: opennomad.driver.v1.Handle
+		(*StartTaskRequest)(nil),       // 21: opennomad.driver.v1.StartTaskRequest
+		(*StartTaskResponse)(nil),      // 22: opennomad.driver.v1.StartTaskResponse
+		(*RecoverTaskRequest)(nil),     // 23: opennomad.driver.v1.RecoverTaskRequest
+		(*RecoverTaskResponse)(nil),    // 24: opennomad.driver.v1.RecoverTaskResponse
+		(*Exit)(nil),                   // 25: opennomad.driver.v1.Exit
+		(*WaitTaskRequest)(nil),        // 26: opennomad.driver.v1.WaitTaskRequest
+		(*WaitTaskResponse)(nil),       // 27: opennomad.driver.v1.WaitTaskResponse
+		(*StopTaskRequest)(nil),        // 28: opennomad.driver.v1.StopTaskRequest
+		(*StopTaskResponse)(nil),       // 29: opennomad.driver.v1.StopTaskResponse
+		(*DestroyTaskRequest)(nil),     // 30: opennomad.driver.v1.DestroyTaskRequest
+		(*DestroyTaskResponse)(nil),    // 31: opennomad.driver.v1.DestroyTaskResponse
+		(*InspectTaskRequest)(nil),     // 32: opennomad.driver.v1.InspectTaskRequest
+		(*InspectTaskResponse)(nil),    // 33: opennomad.driver.v1.InspectTaskResponse
+		(*TaskStatsRequest)(nil),       // 34: opennomad.driver.v1.TaskStatsRequest
+		(*TaskStatsResponse)(nil),      // 35: opennomad.driver.v1.TaskStatsResponse
+		(*SignalTaskRequest)(nil),      // 36: opennomad.driver.v1.SignalTaskRequest
+		(*SignalTaskResponse)(nil),     // 37: opennomad.driver.v1.SignalTaskResponse
+		(*ExecTaskRequest)(nil),        // 38: opennomad.driver.v1.ExecTaskRequest
+		(*ExecTaskResponse)(nil),       // 39: opennomad.driver.v1.ExecTaskResponse
+		nil,                            // 40: opennomad.driver.v1.FingerprintResponse.AttributesEntry
+		nil,                            // 41: opennomad.driver.v1.Task.EnvEntry
+		nil,                            // 42: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
+		(*ExecTaskRequest_Start)(nil),  // 43: opennomad.driver.v1.ExecTaskRequest.Start
+		(*ExecTaskRequest_Size)(nil),   // 44: opennomad.driver.v1.ExecTaskRequest.Size
+	}
+)
+
 var file_driver_proto_depIdxs = []int32{
 	3,  // 0: opennomad.driver.v1.InfoResponse.capabilities:type_name -> opennomad.driver.v1.Capabilities
 	4,  // 1: opennomad.driver.v1.InfoResponse.agent_config:type_name -> opennomad.driver.v1.Schema
