@@ -165,7 +165,7 @@ func (d *Driver) introduce(p *process) error {
 	defer cancel()
 	info, err := p.client.Info(ctx, &protocol.InfoRequest{})
 	if err != nil {
-		return fmt.Errorf("Info: %w", protocol.FromStatus(ctx, err))
+		return fmt.Errorf("call Info: %w", protocol.FromStatus(ctx, err))
 	}
 	if err := check(info, d.conf.Name); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (d *Driver) introduce(p *process) error {
 		return err
 	}
 	if _, err := p.client.Configure(ctx, &protocol.ConfigureRequest{Config: encoded, StateDir: d.conf.StateDir}); err != nil {
-		return fmt.Errorf("Configure: %w", protocol.FromStatus(ctx, err))
+		return fmt.Errorf("call Configure: %w", protocol.FromStatus(ctx, err))
 	}
 	if err := d.recoverAll(p); err != nil {
 		return err
