@@ -3,7 +3,7 @@ package fsm
 import "fmt"
 
 // names are the metrics with the durations of commands: the names in existing dashboards where there are any.
-var names = map[Kind]string{
+var names = map[Kind]string{ //nolint:gosec // names of metrics
 	KindNodeRegister: "nomad.fsm.register_node", KindNodeStatus: "nomad.fsm.node_status_update",
 	KindNodeEligibility: "nomad.fsm.node_eligibility_update", KindNodeDrain: "nomad.fsm.node_drain_update",
 	KindNodePurge: "nomad.fsm.deregister_node", KindNodeEvaluate: "nomad.fsm.evaluate_node", KindNodeDrainStep: "nomad.fsm.batch_node_drain_update",

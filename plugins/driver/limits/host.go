@@ -153,7 +153,7 @@ func inherit(controller, dir string, made bool) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		all, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), all, 0)
+			err = os.WriteFile(filepath.Join(dir, file), all, 0) //nolint:gosec // a file of a cgroup
 		}
 		if err != nil {
 			return err
