@@ -257,10 +257,10 @@ func TestSlowSubscribersAndThoseOfARestoredServerAreClosed(t *testing.T) {
 func TestALargeIndexComesInPieces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 10)
-	const n = 3000
+	const n = 1000
 	r.apply(fsm.KindEvalUpdate, func(tx *state.Txn) {
 		for i := range n {
-			tx.PutEval(&api.Evaluation{ID: fmt.Sprintf("%08d", i), Namespace: []string{"default", "other"}[i%2], JobID: strings.Repeat("x", 1000)})
+			tx.PutEval(&api.Evaluation{ID: fmt.Sprintf("%08d", i), Namespace: []string{"default", "other"}[i%2], JobID: strings.Repeat("x", 4000)})
 		}
 	})
 	r.eval("last", "default")
@@ -293,7 +293,7 @@ func TestALargeIndexComesInPieces(t *testing.T) {
 func TestEachSubscriberReadsEachIndexOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 100)
-	const n, readers = 2000, 20
+	const n, readers = 500, 10
 	var wait sync.WaitGroup
 	for i := range readers {
 		s := r.subscribe([]string{"*", "default"}[i%2], 0)
