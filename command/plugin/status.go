@@ -20,7 +20,7 @@ import (
 
 // Group is "nomad plugin".
 func Group() *cli.Command {
-	return session.Group("plugin", "look at CSI plugins", Status("status"), Doctor("doctor"))
+	return session.Group("plugin", "show and examine CSI plugins", Status("status"), Doctor("doctor"))
 }
 
 // Status is "nomad plugin status".

@@ -79,7 +79,7 @@ func TestWhoHasOnlyTheGossipKeyRemovesNoPeer(t *testing.T) {
 	liar := w.host(t, "old", 0, a)
 	liar.conf.ID, liar.conf.RPC = "b", "b.test:4647"
 	liar.start()
-	until(t, "the liar is known, and knows whom to tell", func() bool { return a.status("old") == "alive" && liar.alive() == 3 && liar.joined() })
+	until(t, "a and the liar know each other, and the liar has joined", func() bool { return a.status("old") == "alive" && liar.alive() == 3 && liar.joined() })
 	if err := liar.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (c Claim) ready(who string) *api.StorageFinding {
 	switch {
 	case away(c.Node):
 		return &api.StorageFinding{
-			Kind: "node-lost", Severity: api.SeverityError, Text: who + " holds the volume, and nothing is heard of the node", Next: c.Waits, NextAt: c.NextRetry, Command: c.Remedy,
+			Kind: "node-lost", Severity: api.SeverityError, Text: who + " holds the volume, and the node does not send heartbeats", Next: c.Waits, NextAt: c.NextRetry, Command: c.Remedy,
 		}
 	case c.LastError != "":
 		return &api.StorageFinding{
@@ -99,7 +99,7 @@ func (c Claim) releasing(f Facts, who string) *api.StorageFinding {
 	switch {
 	case away(c.Node):
 		return &api.StorageFinding{
-			Kind: "node-lost", Severity: api.SeverityError, Text: who + " holds the volume, and nothing is heard of the node", Next: cmp.Or(c.LastError, c.Waits), NextAt: c.NextRetry, Command: c.Remedy,
+			Kind: "node-lost", Severity: api.SeverityError, Text: who + " holds the volume, and the node does not send heartbeats", Next: cmp.Or(c.LastError, c.Waits), NextAt: c.NextRetry, Command: c.Remedy,
 		}
 	case c.Alloc != nil && !c.Alloc.ClientTerminal():
 		return &api.StorageFinding{

@@ -68,7 +68,7 @@ type Waiting struct {
 	Since int64
 }
 
-// away reports whether nothing is heard of the node.
+// away reports whether the node is lost or disconnected.
 func away(n *api.Node) bool {
 	return n == nil || n.Status == api.NodeStatusDown || n.Status == api.NodeStatusDisconnected
 }

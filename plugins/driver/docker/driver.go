@@ -146,7 +146,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if err := d.reserve(h.TaskID); err != nil {
 		return err
 	}
-	d.recoverGuard(ctx, h.TaskID, s.Container) // whose lease goes on, whether the engine responds or not
+	d.recoverGuard(ctx, h.TaskID, s.Container) // it keeps the lease, whether the engine responds or not
 	t, err := d.inspect(ctx, s.Container)
 	if err == nil && (t.id != h.TaskID || !t.ran) {
 		err = fault.New(fault.NotFound, "task %s: container %.12s is not that of the task", h.TaskID, s.Container)

@@ -299,7 +299,7 @@ func TestHostWithoutControllers(t *testing.T) {
 	}
 }
 
-// BenchmarkStart starts 100 isolated sleeps, 8 at a time, and reports how many start per second and the memory beside each.
+// BenchmarkStart starts 100 isolated sleeps, 8 at a time, and reports how many start per second and the memory of each supervising process.
 func BenchmarkStart(b *testing.B) {
 	for name, without := range map[string]bool{"limits": false, "no-limits": true} {
 		b.Run(name, func(b *testing.B) {
