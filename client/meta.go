@@ -104,7 +104,13 @@ func (c *Client) applyMeta(_ context.Context, r *api.NodeMetaApplyRequest) (*api
 	if len(body) > metaMax {
 		return nil, fault.New(fault.TooLarge, "the dynamic metadata of the node would have %d bytes, at most %d are possible: remove keys with -unset", len(body), metaMax)
 	}
-	if err := c.files.meta.await(func() error { return durable.WriteFile(filepath.Join(c.conf.StateDir, metaFile), body, 0o600) }, metaWait); err != nil {
+	write := func(body []byte) func() error {
+		return func() error { return durable.WriteFile(filepath.Join(c.conf.StateDir, metaFile), body, 0o600) }
+	}
+	if err := c.files.meta.await(write(body), metaWait); err != nil {
+		if old, bad := json.Marshal(c.meta.dynamic); bad == nil {
+			c.files.meta.begin(write(old)) // what was refused must not be written later
+		}
 		return nil, fault.New(fault.Unavailable, "keep the dynamic metadata of the node: %w", err)
 	}
 	c.meta.dynamic = next

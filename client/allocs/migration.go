@@ -84,6 +84,9 @@ func (a *Alloc) copyData(ctx context.Context, from string) (earlier string, err 
 	report := progressFirst
 	for !end {
 		err := a.conf.Pages(ctx, r, func(page *api.DiskDataResponse) error {
+			if len(page.Entries) == 0 && !page.End {
+				return fault.New(fault.Invalid, "a page of the data of allocation %s has no entries", from)
+			}
 			wait.succeeded()
 			a.moving.build = func() error { return w.Write(page) }
 			if err := a.onDisk(ctx, from); err != nil {

@@ -20,8 +20,10 @@ import (
 const (
 	pageBytes   = 4 << 20
 	pageEntries = 4096
-	depthMax    = 128
-	pathMax     = 4096
+	// namesMax bounds the entries of one directory, which are read for each page.
+	namesMax = 1 << 20
+	depthMax = 128
+	pathMax  = 4096
 )
 
 // beneath keeps a path below the directory that it starts from, on its file system, and without links.
@@ -139,9 +141,12 @@ func (r *reader) walk(dir *os.File, at []byte, after [][]byte, depth int) error 
 	if depth > depthMax {
 		return fault.New(fault.Invalid, "the data has directories deeper than %d levels", depthMax)
 	}
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
+	names, err := dir.Readdirnames(namesMax + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read directory %q: %w", at, err)
+	}
+	if len(names) > namesMax {
+		return fault.New(fault.Invalid, "directory %q has more than %d entries", at, namesMax)
 	}
 	if len(after) > 0 {
 		names = slices.DeleteFunc(names, func(n string) bool { return n < string(after[0]) })
@@ -339,13 +344,13 @@ func entry(where []byte, st *unix.Stat_t) *api.DiskEntry {
 
 // add appends an entry to the page, whose cursor is then after it.
 func (r *reader) add(e *api.DiskEntry) error {
-	if len(r.page.Entries) >= pageEntries {
+	if len(r.page.Entries) >= pageEntries || r.bytes >= pageBytes {
 		return errFull
 	}
 	r.page.Entries = append(r.page.Entries, e)
 	r.page.Cursor = api.DiskCursor{Path: e.Path}
 	r.page.Omitted += r.omitted
 	r.omitted = 0
-	r.bytes += len(e.Data)
+	r.bytes += len(e.Path) + len(e.Target) + len(e.Data)
 	return nil
 }

@@ -14,8 +14,12 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// entriesMin is the number of entries that any disk may have; a disk has at least 1 KiB for each further one.
-const entriesMin = 100_000
+const (
+	// entriesMin is the number of entries that any disk may have; a disk has at least 1 KiB for each further one.
+	entriesMin = 100_000
+	// entriesTop is the number of entries that no disk may exceed: the directories among them are kept in memory.
+	entriesTop = 4 << 20
+)
 
 // ErrChanged means that a file changed between two of its pieces: the copy must begin again.
 var ErrChanged = fault.New(fault.Conflict, "the data changed while it was copied")
@@ -47,7 +51,7 @@ type Copied struct {
 // NewWriter returns a writer of the parts of an allocation below dir, with at most sizeMB of data. It makes nothing.
 func NewWriter(dir string, tasks []string, sizeMB int) *Writer {
 	size := int64(sizeMB) << 20
-	return &Writer{dir: dir, parts: Parts(tasks), bytesMax: size, entriesMax: max(entriesMin, size>>10), names: map[uint64]*api.DiskEntry{}}
+	return &Writer{dir: dir, parts: Parts(tasks), bytesMax: size, entriesMax: min(max(entriesMin, size>>10), entriesTop), names: map[uint64]*api.DiskEntry{}}
 }
 
 // Copied returns what the copy has.

@@ -92,6 +92,8 @@ func (a *agent) plugins() (to drivers, err error) {
 // programs makes the drivers whose tasks are programs of the node.
 func (a *agent) programs(d drivers) []driver.Driver {
 	d.java.StateDir, d.qemu.StateDir = filepath.Join(a.dirs.state, java.Name), filepath.Join(a.dirs.state, qemu.Name)
+	lease := cmp.Or(d.rawExec.StateDir, filepath.Join(a.dirs.state, rawexec.Name)) // one for all drivers: they see each other's tasks there
+	d.java.LeaseDir, d.qemu.LeaseDir = lease, lease
 	list := []driver.Driver{java.New(d.java, a.log), qemu.New(d.qemu, a.log)}
 	for _, c := range d.external {
 		c.StateDir = filepath.Join(a.dirs.state, "plugins", c.Name)

@@ -71,7 +71,7 @@ func row(s *session.Session, e *api.VolumeEvent) []string {
 	}
 }
 
-// elapsed is a duration with about three digits; empty when it is not known.
+// elapsed is a duration with about three digits; "-" when it is not known.
 func elapsed(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -25,6 +25,8 @@ type Agent struct {
 	open map[string]*monitor
 	// profiling is held while processors are profiled or a trace is taken: the runtime does one at a time.
 	profiling sync.Mutex
+	// describing is held while the host is described, which may hang with a mount.
+	describing sync.Mutex
 }
 
 // New makes an agent that is looked into.

@@ -13,6 +13,7 @@ import (
 	"github.com/shirou/gopsutil/v4/host"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 const (
@@ -30,15 +31,21 @@ func (a *Agent) Host(ctx context.Context) (*api.HostDataResponse, error) {
 	if err := a.allowed(); err != nil {
 		return nil, err
 	}
+	if !a.describing.TryLock() {
+		return nil, fault.New(fault.Exhausted, "the host of agent %s is being described: try again; a mount of it may hang", a.conf.ID)
+	}
 	ctx, cancel := context.WithTimeout(ctx, hostWait)
 	defer cancel()
 	done := make(chan *api.HostData, 1)
-	go func() { done <- describe(ctx) }() // ends with the mounts that hang
+	go func() { // ends with the mounts that hang
+		defer a.describing.Unlock()
+		done <- describe(ctx)
+	}()
 	select {
 	case d := <-done:
 		return &api.HostDataResponse{AgentID: a.conf.ID, HostData: d}, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fault.New(fault.Timeout, "describe the host of agent %s: %w: a mount of it may hang", a.conf.ID, ctx.Err())
 	}
 }
 

@@ -34,6 +34,7 @@ type monitor struct {
 	// removed is the position of the first kept byte.
 	removed int64
 	dropped int
+	json    bool
 	// news is signalled when a line is added.
 	news   chan struct{}
 	remove func()
@@ -49,7 +50,11 @@ func (m *monitor) Write(line []byte) (int, error) {
 		m.dropped++
 		return len(line), nil
 	case m.dropped > 0:
-		m.kept = fmt.Appendf(m.kept, "[WARN] %d lines are left out: the reader is too slow\n", m.dropped)
+		format := "[WARN] %d lines are left out: the reader is too slow\n"
+		if m.json {
+			format = `{"@level":"warn","@message":"%d lines are left out: the reader is too slow"}` + "\n"
+		}
+		m.kept = fmt.Appendf(m.kept, format, m.dropped)
 		m.dropped = 0
 	}
 	m.kept = append(m.kept, line...)
@@ -130,7 +135,7 @@ func (a *Agent) session(r *api.AgentMonitorRequest) (string, *monitor, error) {
 	if len(a.open) >= monitorsMax {
 		return "", nil, fault.New(fault.Exhausted, "%d sessions follow the log of this agent, more are not possible: end one and try again", len(a.open))
 	}
-	id, m := rand.Text(), &monitor{news: make(chan struct{}, 1)}
+	id, m := rand.Text(), &monitor{news: make(chan struct{}, 1), json: r.LogJSON}
 	sink := hclog.NewSinkAdapter(&hclog.LoggerOptions{Level: level, Output: m, JSONFormat: r.LogJSON, IncludeLocation: r.IncludeLocation})
 	log.RegisterSink(sink)
 	m.remove = func() { log.DeregisterSink(sink) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -31,7 +32,7 @@ func (a *Agent) Profile(ctx context.Context, r *api.AgentProfileRequest) (*api.A
 	if seconds < 0 || seconds > secondsMax {
 		return nil, fault.New(fault.Invalid, "seconds is %d: 1 to %d are possible", r.Seconds, secondsMax)
 	}
-	var out bytes.Buffer
+	var out bounded
 	var err error
 	text := r.Debug > 0
 	switch r.Profile {
@@ -54,11 +55,26 @@ func (a *Agent) Profile(ctx context.Context, r *api.AgentProfileRequest) (*api.A
 	}
 	switch {
 	case err != nil:
-		return nil, err
-	case out.Len() > profileMax:
-		return nil, fault.New(fault.TooLarge, "the profile has %d bytes, at most %d are sent: take it for fewer seconds", out.Len(), profileMax)
+		return nil, fmt.Errorf("take profile %s: %w", r.Profile, err)
+	case out.over > 0:
+		return nil, fault.New(fault.TooLarge, "profile %s has %d bytes, at most %d are sent: take it for fewer seconds", r.Profile, out.Len()+out.over, profileMax)
 	}
 	return &api.AgentProfileResponse{AgentID: a.conf.ID, Text: text, Payload: out.Bytes()}, nil
+}
+
+// bounded keeps a profile up to profileMax and counts the bytes over it.
+type bounded struct {
+	bytes.Buffer
+	over int
+}
+
+// Write implements [io.Writer].
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > profileMax {
+		b.over += len(p)
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
 }
 
 // during runs a profiler for some seconds.

@@ -154,7 +154,10 @@ func (b *Buffer) start(server string, index uint64) api.EventCursor {
 	return api.EventCursor{Server: server, Line: b.line, Next: next}
 }
 
-// after returns the batches at and after the cursor, at most a number of them. Without any it returns a channel that is
+// batchesMax bounds the batches that are filtered at a time.
+const batchesMax = 512
+
+// after returns the batches at and after the cursor, at most batchesMax. Without any it returns a channel that is
 // closed when there is one. A cursor of another server is continued by its index.
 func (b *Buffer) after(server string, at api.EventCursor) (found []*batch, line uint64, more <-chan struct{}, err error) {
 	b.read.Store(time.Now().UnixNano())
@@ -173,7 +176,7 @@ func (b *Buffer) after(server string, at api.EventCursor) (found []*batch, line 
 		return 1
 	})
 	if i < len(b.batches) {
-		return slices.Clone(b.batches[i:]), b.line, nil, nil
+		return slices.Clone(b.batches[i:min(i+batchesMax, len(b.batches))]), b.line, nil, nil
 	}
 	if b.wake == nil {
 		b.wake = make(chan struct{})

@@ -55,6 +55,9 @@ func (s *Service) Read(ctx context.Context, r *api.EventsRequest) (*api.EventsRe
 	if !f.permitted() {
 		return nil, access.ErrDenied
 	}
+	if r.Cursor.Event < 0 {
+		return nil, fault.New(fault.Invalid, "event %d of the cursor is negative", r.Cursor.Event)
+	}
 	out := &api.EventsResponse{Cursor: r.Cursor}
 	if r.Cursor == (api.EventCursor{}) {
 		out.Cursor = s.Buffer.start(s.ID, r.MinIndex)

@@ -33,10 +33,16 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 	return a.ClientStatus != api.AllocClientStatusFailed || a.ServerTerminal() || a.NextAllocation != "" || !mayRetry(j, a)
 }
 
+// migrationsMax is how many replacements may stop, one after the other, before one has the data.
+const migrationsMax = 16
+
 // dataAwaited reports whether the data of the allocation may be on its way to its replacement on another node. The node would
 // remove the files.
 func dataAwaited(tx *state.Txn, a *api.Allocation) bool {
 	next := tx.Alloc(a.NextAllocation)
+	for n := 0; next != nil && next.ServerTerminal() && n < migrationsMax; n++ { // one that stopped may have left the data here
+		next = tx.Alloc(next.NextAllocation)
+	}
 	if next == nil || next.ClientStatus != api.AllocClientStatusPending || next.ServerTerminal() || next.NodeID == a.NodeID {
 		return false
 	}

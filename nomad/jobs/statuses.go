@@ -16,13 +16,13 @@ import (
 func (s *Service) Statuses(ctx context.Context, r *api.JobStatusesRequest) (*api.JobStatusesResponse, error) {
 	out := &api.JobStatusesResponse{}
 	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableAllocs), state.TableKey(state.TableEvals), state.TableKey(state.TableDeployments)}
-	visible := access.Visible(ctx)
 	wanted := map[api.NamespacedID]bool{}
 	for _, id := range r.Jobs {
 		wanted[id] = true
 	}
 	var err error
 	out.Jobs, err = page.Read(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.Job, *api.JobStatusesJob] {
+		visible := access.Visible(ctx) // the rights of the caller may have changed while the call waited
 		var rows []*api.Job
 		for j := range tx.Jobs(r.Namespace) {
 			switch {

@@ -70,9 +70,13 @@ func (s *Service) Fuzzy(ctx context.Context, r *api.FuzzySearchRequest) (*api.Fu
 	}
 	out := &api.FuzzySearchResponse{}
 	err = rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, slices.Collect(maps.Keys(keys)), func(tx *state.Txn) error {
+		rights := access.Of(ctx).Rights // they may have changed while the call waited
 		out.Matches, out.Truncations = map[string][]*api.FuzzyMatch{}, map[string]bool{}
 		c := &collector{text: strings.ToLower(r.Text), most: s.Limits.Kept, found: map[string][]scored{}, more: map[string]bool{}, wanted: r.Context}
 		for _, k := range wanted {
+			if !k.listable(rights, ns) {
+				continue
+			}
 			k.walk(tx, &view{ns: ns, rights: rights}, c)
 		}
 		for _, k := range wanted {

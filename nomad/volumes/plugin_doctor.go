@@ -141,7 +141,12 @@ func replied(i *api.PluginInstance, replies []*api.PluginInstance, err error) {
 		return
 	}
 	o := replies[at]
-	i.Asked, i.Ready, i.Error, i.Took, i.Socket = true, o.Ready, o.Error, o.Took, o.Socket
+	i.Asked, i.Ready, i.Error, i.Took = true, o.Ready, o.Error, o.Took
+	if i.AllocID != "" {
+		i.Socket = o.Socket
+	} else if o.AllocID != "" { // the caller may not see the allocation, whose id is in paths
+		i.Error = strings.ReplaceAll(o.Error, o.AllocID, "<allocation>")
+	}
 	i.Capabilities, i.ProviderNodeID = o.Capabilities, o.ProviderNodeID
 	i.Provider, i.Version = cmp.Or(o.Provider, i.Provider), cmp.Or(o.Version, i.Version)
 }

@@ -223,6 +223,7 @@ func (r *renderer) apply(u update) error {
 			return err
 		}
 		r.spec.Token = u.Token
+		clear(r.denied)
 	}
 	for path, f := range u.Files {
 		if r.files[path] == f {
@@ -311,6 +312,8 @@ func (r *renderer) follow() {
 		}
 	}
 	names := slices.Sorted(maps.Keys(missing))
+	over := len(names) - missingShown
+	names = names[:min(len(names), missingShown)]
 	for i, name := range names {
 		denied, known := r.denied[name]
 		if !known {
@@ -321,8 +324,8 @@ func (r *renderer) follow() {
 			names[i] = name + " (permission denied)"
 		}
 	}
-	if over := len(names) - missingShown; over > 0 {
-		names = append(names[:missingShown], fmt.Sprintf("and %d more", over))
+	if over > 0 {
+		names = append(names, fmt.Sprintf("and %d more", over))
 	}
 	paths := slices.Sorted(maps.Keys(files))
 	if now := fmt.Sprint(names, paths); now != r.reported {

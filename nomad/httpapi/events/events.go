@@ -47,7 +47,7 @@ func stream(c *endpoint.Call) (any, error) {
 	}
 	w := &lines{to: c.W}
 	for {
-		if len(out.Data) == 0 {
+		if len(out.Data) == 0 && out.Cursor.Event == 0 { // not within a line
 			out.Data = [][]byte{[]byte("{}\n")}
 		}
 		if w.send(out.Data) != nil {

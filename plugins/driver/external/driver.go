@@ -186,9 +186,10 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 		return nil, fault.New(fault.Conflict, "task %s is already known to driver %s", t.ID, d.conf.Name)
 	}
 	var h *driver.Handle
+	began := false
 	err = d.call(ctx, func(ctx context.Context, c protocol.DriverClient) error {
 		r, err := c.StartTask(ctx, &protocol.StartTaskRequest{Task: protocol.FromTask(t, encoded)})
-		if err == nil {
+		if began = err == nil; began {
 			h, err = protocol.ToHandle(d.conf.Name, r.GetHandle())
 		}
 		if err == nil && h.TaskID != t.ID {
@@ -203,7 +204,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	defer d.mu.Unlock()
 	if err != nil {
 		delete(d.events, t.ID)
-		if ctx.Err() != nil || errors.Is(err, errEnded) {
+		if began || ctx.Err() != nil || errors.Is(err, fault.Unavailable) {
 			d.uncertain[t.ID] = true
 			go d.settle(t.ID)
 		}

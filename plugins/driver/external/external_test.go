@@ -338,7 +338,7 @@ func TestFindsExecutables(t *testing.T) {
 		}
 	}
 	got, err := external.Find(dir)
-	if err != nil || fmt.Sprint(got) != fmt.Sprintf("[{b b %[1]s/b} {nomad-driver-a a %[1]s/nomad-driver-a}]", dir) {
+	if err != nil || fmt.Sprint(got) != fmt.Sprintf("[{b %[1]s/b} {a %[1]s/nomad-driver-a}]", dir) {
 		t.Errorf("%v %v", got, err)
 	}
 	if got, err := external.Find(filepath.Join(dir, "none")); len(got) != 0 || err != nil {

@@ -13,9 +13,10 @@ import (
 
 // Executable is a driver in a plugin directory.
 type Executable struct {
-	// File is the name of the file, which the plugin block of the agent has; Driver is that of the driver.
-	File, Driver string
-	Path         string
+	// Driver is the name of the driver.
+	Driver string
+	// Path is that of the file, whose name the plugin block of the agent has.
+	Path string
 }
 
 // Find lists the executables in a plugin directory, by the names of files. A directory that does not exist has none.
@@ -43,7 +44,7 @@ func Find(dir string) ([]Executable, error) {
 			return nil, fault.New(fault.Conflict, "%s: %s is the same driver %q", path, other, name)
 		}
 		seen[name] = e.Name()
-		out = append(out, Executable{File: e.Name(), Driver: name, Path: path})
+		out = append(out, Executable{Driver: name, Path: path})
 	}
 	return out, nil
 }

@@ -100,14 +100,17 @@ func (d *Driver) attend() error {
 		return err
 	}
 	defer os.RemoveAll(sockets)
-	cmd.Env = []string{plugin.EnvUnixSocketDir + "=" + sockets}
+	cmd.Env = []string{plugin.EnvUnixSocketDir + "=" + sockets, "PATH=" + os.Getenv("PATH")} // the agent's own has secrets
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(nil), Cmd: cmd, StartTimeout: d.conf.Timeout,
+		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(nil), Cmd: cmd, SkipHostEnv: true, StartTimeout: d.conf.Timeout,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: d.log,
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(protocol.MaxMessage))},
 	})
-	defer end(c, cmd)
+	defer func() {
+		cancel() // waiting calls continue with the next process, before this one is cleaned up
+		end(c, cmd)
+	}()
 	conn, err := c.Client()
 	if err != nil {
 		return fmt.Errorf("it does not speak the protocol of task drivers: %w", err)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -162,7 +163,7 @@ const mostPIDs = 15
 
 // DefaultPIDs is how many processes and threads a task may have when nothing else is configured: 15 percent of what the
 // kernel allows.
-func DefaultPIDs() int64 {
+var DefaultPIDs = sync.OnceValue(func() int64 {
 	least := int64(1 << 22)
 	for _, file := range []string{"pid_max", "threads-max"} {
 		b, err := os.ReadFile("/proc/sys/kernel/" + file)
@@ -171,4 +172,4 @@ func DefaultPIDs() int64 {
 		}
 	}
 	return max(least*mostPIDs/100, 1)
-}
+})

@@ -48,9 +48,6 @@ func (c *Config) plan(t *driver.Task) (*driver.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own.Resources.MemoryMB > 0 { // the emulator itself needs memory in addition to that of the machine
-		own.Resources.MemoryMaxMB = max(own.Resources.MemoryMaxMB, own.Resources.MemoryMB+own.Resources.MemoryMB/8+128)
-	}
 	own.Config = map[string]any{"command": emulator, "args": slices.Concat(config.machine(t, image), config.Args, network)}
 	return &own, nil
 }

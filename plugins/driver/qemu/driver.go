@@ -42,6 +42,13 @@ func New(c Config, log hclog.Logger) *Driver {
 	}, log), log: log.Named(Name)}
 }
 
+// Capabilities implements [driver.Driver]: a command would run with the emulator, not in the virtual machine.
+func (d *Driver) Capabilities() driver.Capabilities {
+	c := d.Driver.Capabilities()
+	c.Exec = false
+	return c
+}
+
 var versionText = regexp.MustCompile(`version (\d+(?:\.\d+)+)`)
 
 // probe reports the emulators of the node and the version of one of them.

@@ -19,7 +19,7 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 	if spec.Cgroup == "" {
 		return nil, nil
 	}
-	c := &cgroup{path: spec.Cgroup, own: spec.OwnCgroup}
+	c := &cgroup{path: spec.Cgroup, own: spec.OwnCgroup, fd: -1}
 	if c.own {
 		// The kernel may kill at once what begins in a cgroup of which the processes were killed once, as an ended start did.
 		removeTree(c.path)
@@ -30,12 +30,14 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 	fd, err := syscall.Open(c.path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		if c.own {
+			c.remove()
 			return nil, missed(spec, c.path, "open", err)
 		}
 		return nil, failed(false, "\"cgroup_v2_override\": open cgroup "+c.path+": "+err.Error())
 	}
 	if c.fd = fd; c.own {
 		if _, f := setLimits(spec, c.path); f != nil {
+			c.remove()
 			return nil, f
 		}
 	}

@@ -110,6 +110,7 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	if f2 != nil && s.cgroup != nil && s.cgroup.own && !needs(&s.spec, s.cgroup.path) {
 		s.cgroup.remove()
 		s.cgroup = nil
+		s.kills = oomKills(&s.spec) // without the removed cgroup
 		pid, f2 = fork(&s.spec, program, s.spec.Args, &attr, nil, v)
 	}
 	if f2 != nil {
