@@ -1,5 +1,5 @@
-// Command testlog reads the output of `go test -json`, shows what `go test` shows, and counts the tests that were
-// skipped.
+// Command testlog reads the output of `go test -json`, shows what `go test` shows, counts the tests that were skipped,
+// and names the packages and tests that took longest.
 //
 //	go test -json ./... | testlog -expected expected.txt -strict
 //
@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -64,6 +65,7 @@ func read(path string) ([]allowance, error) {
 // event is one line of the output; see go doc test2json.
 type event struct {
 	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64 // seconds, of a test or package that ended
 }
 
 // spoken is a line that a test or its helper wrote, by its source file; saidAtMost of each failed test are repeated at
@@ -71,6 +73,12 @@ type event struct {
 var spoken = regexp.MustCompile(`^ +[a-z0-9_]+\.go:[0-9]+: `)
 
 const saidAtMost = 10
+
+// Of the packages and tests that took at least slowFrom seconds, the slowest slowAtMost are named.
+const (
+	slowFrom   = 5
+	slowAtMost = 10
+)
 
 // report is what is shown of a run.
 type report struct {
@@ -85,12 +93,15 @@ type report struct {
 	runs, fails        map[string]int // by test: -count runs each several times
 	skipped, unwelcome []string
 	broken             bool
+
+	packages, slow map[string]float64 // seconds that packages and top-level tests took
 }
 
 func newReport(out io.Writer, allowed []allowance, run string, strict bool) *report {
 	return &report{
 		out: out, allowed: allowed, run: run, strict: strict,
 		lines: map[string][]string{}, said: map[string][]string{}, runs: map[string]int{}, fails: map[string]int{},
+		packages: map[string]float64{}, slow: map[string]float64{},
 	}
 }
 
@@ -127,6 +138,7 @@ func (r *report) take(e event) {
 		r.lines[name] = append(r.lines[name], e.Output)
 	case e.Test == "":
 		r.broken = r.broken || e.Action == "fail"
+		r.packages[e.Package] += e.Elapsed
 	case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
 		r.ended(e, name)
 	}
@@ -135,6 +147,9 @@ func (r *report) take(e event) {
 func (r *report) ended(e event, name string) {
 	r.tests++
 	r.runs[name]++
+	if !strings.Contains(e.Test, "/") {
+		r.slow[name] += e.Elapsed
+	}
 	switch e.Action {
 	case "fail":
 		r.failed++
@@ -169,6 +184,22 @@ func reason(lines []string) string {
 	return "for no reason"
 }
 
+// slowest prints the names that took longest. The time of a parallel test excludes the time it waited for its turn.
+func (r *report) slowest(what string, took map[string]float64) {
+	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int {
+		return cmp.Or(cmp.Compare(took[b], took[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		if i == slowAtMost || took[name] < slowFrom {
+			return
+		}
+		if i == 0 {
+			fmt.Fprintf(r.out, "slowest %s:\n", what)
+		}
+		fmt.Fprintf(r.out, "%7.1fs  %s\n", took[name], strings.ReplaceAll(name, "\t", " "))
+	}
+}
+
 func (r *report) end() error {
 	for _, l := range r.lines { // of tests that never ended
 		for _, line := range l {
@@ -176,6 +207,8 @@ func (r *report) end() error {
 		}
 	}
 	fmt.Fprintf(r.out, "%d tests, %d failed, %d skipped, of which %d are not expected to\n", r.tests, r.failed, len(r.skipped), len(r.unwelcome))
+	r.slowest("packages", r.packages)
+	r.slowest("tests", r.slow)
 	for _, name := range slices.Sorted(maps.Keys(r.fails)) {
 		fmt.Fprintf(r.out, "failed %d of %d times: %s\n", r.fails[name], r.runs[name], strings.ReplaceAll(name, "\t", " "))
 		for i, l := range r.said[name] {

@@ -82,3 +82,18 @@ func TestFailuresAreSaidAgainAtTheEnd(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+func TestSlowestAreNamed(t *testing.T) {
+	out, err := follow([]byte(`
+{"Action":"pass","Package":"p/a","Test":"TestShort","Elapsed":4.9}
+{"Action":"pass","Package":"p/a","Test":"TestLong/part","Elapsed":90}
+{"Action":"pass","Package":"p/a","Test":"TestLong","Elapsed":90}
+{"Action":"pass","Package":"p/a","Elapsed":95.2}
+{"Action":"pass","Package":"p/b","Test":"TestLonger","Elapsed":91.25}
+{"Action":"pass","Package":"p/b","Elapsed":4}
+`), false)
+	want := "slowest packages:\n   95.2s  p/a\nslowest tests:\n   91.2s  p/b TestLonger\n   90.0s  p/a TestLong\n"
+	if err != nil || !strings.HasSuffix(out, want) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
