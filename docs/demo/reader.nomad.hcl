@@ -11,7 +11,7 @@ job "demo-reader" {
     }
 
     task "reader" {
-      driver = "raw_exec"
+      driver = "exec"
 
       config {
         command = "/bin/sh"

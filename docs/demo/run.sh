@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The demo: one agent, the embedded CSI driver, a volume, and two jobs that share it.
 # Usage: docs/demo/run.sh path/to/nomad   (KEEP=1 leaves the agent running, ACL=1 enables access control: the jobs are then
-# run with a token that permits just that, DRIVER=exec isolates their tasks)
+# run with a token that permits just that, DRIVER=raw_exec runs their tasks without isolation; the default is exec)
 set -euo pipefail
 
 NOMAD=$(readlink -f "${1:-bin/nomad}")
 JOBS=$(cd "$(dirname "$0")" && pwd)
 WORK=$(mktemp -d /tmp/nomad-demo.XXXXXX)
-export NOMAD_ADDR=http://127.0.0.1:${PORT:-14646}
+chmod 711 "$WORK" # tasks run as other users
+PORT=${PORT:-14646}
+export NOMAD_ADDR=http://127.0.0.1:$PORT
 agent= management=
 
 say() { printf '\n== %s\n' "$*"; }
@@ -69,8 +71,9 @@ data_dir  = "$WORK/data"
 bind_addr = "127.0.0.1"
 log_level = "INFO"
 ports {
-  http = ${PORT:-14646}
-  rpc  = 14647
+  http = $PORT
+  rpc  = $((PORT + 1))
+  serf = $((PORT + 2))
 }
 server {
   enabled          = true
@@ -91,6 +94,13 @@ say "start an agent: server and client in one process"
 began=$(millis)
 start_agent
 echo "node ready after $(($(millis) - began)) ms, agent pid $agent"
+if [ -z "${DRIVER:-}" ]; then
+	DRIVER=exec drivers=$(admin node status -self | grep '^Driver Status')
+	if ! grep -Eq '[ ,]exec(,|$)' <<<"$drivers"; then
+		DRIVER=raw_exec
+		printf '%s\n%s\n' "driver exec cannot run here, so the tasks run with raw_exec: without isolation" "$drivers"
+	fi
+fi
 
 if [ -n "${ACL:-}" ]; then
 	say "the management token gives the team a token that runs jobs with volumes and reads their output"
@@ -119,8 +129,8 @@ say "create a volume, which refers to the variable with the password"
 ! sed '/secrets_from/d' "$JOBS/volume.hcl" | admin volume create - 2>&1 || fail "a volume was created without the password"
 admin volume create "$JOBS/volume.hcl"
 
-say "run a job that writes to it"
-for job in writer reader; do sed "s|\"raw_exec\"|\"${DRIVER:-raw_exec}\"|" "$JOBS/$job.nomad.hcl" >"$WORK/$job.nomad.hcl"; done
+say "run a job that writes to it, with driver $DRIVER"
+for job in writer reader; do sed "s|\"exec\"|\"$DRIVER\"|" "$JOBS/$job.nomad.hcl" >"$WORK/$job.nomad.hcl"; done
 "$NOMAD" job run "$WORK/writer.nomad.hcl"
 alloc=$(alloc_of demo-writer)
 wait_for 20 "the task" running "$alloc"

@@ -9,7 +9,7 @@ job "demo-writer" {
     }
 
     task "writer" {
-      driver = "raw_exec"
+      driver = "exec"
 
       config {
         command = "/bin/sh"
