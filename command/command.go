@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
+	"github.com/open-nomad/open-nomad/command/operator/debug"
 	"github.com/open-nomad/open-nomad/command/plugin"
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
@@ -117,7 +118,7 @@ func shortForms() []*cli.Command {
 		alloc.Logs("logs"), alloc.Files("fs"), alloc.Exec("exec"), job.Action("action"),
 		hidden(alloc.Status("alloc-status")), hidden(node.Status("node-status")), hidden(node.Drain("node-drain")),
 		hidden(eval.Status("eval-status")), hidden(server.Members("server-members")),
-		hidden(server.Join("server-join")), hidden(server.ForceLeave("server-force-leave")),
+		hidden(server.Join("server-join")), hidden(server.ForceLeave("server-force-leave")), hidden(debug.Verb("debug")),
 	}
 }
 

@@ -23,10 +23,10 @@ func leaves(c *cli.Command, path string) (out []string) {
 }
 
 // unasked are the verbs that show nothing of a server, give on what they get as it is, or are other names of verbs.
-var unasked = strings.Fields(`init version alloc-status eval-status exec fs inspect logs node-drain node-status plan run server-force-leave server-join server-members start stop validate`)
+var unasked = strings.Fields(`init version alloc-status debug eval-status exec fs inspect logs node-drain node-status plan run server-force-leave server-join server-members start stop validate`)
 
 var unaskedPaths = []string{
-	"alloc exec", "job init", "volume init", "quota init", "var init", "var lock", "operator api", "operator raft recover", "operator gossip keyring generate",
+	"alloc exec", "job init", "volume init", "quota init", "var init", "var lock", "operator api", "operator debug", "operator raft recover", "operator gossip keyring generate",
 	"operator snapshot save", "operator snapshot inspect", "operator snapshot redact", "tls ca create", "tls ca info", "tls cert create", "tls cert info",
 }
 

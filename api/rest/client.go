@@ -80,6 +80,9 @@ func unixDialer(d *net.Dialer, path string) func(context.Context, string, string
 // Address is where the client sends its requests.
 func (c *Client) Address() string { return c.config.Address }
 
+// Token is the secret with which the client authenticates; empty without one.
+func (c *Client) Token() string { return c.config.Token }
+
 // Namespace is the namespace that the client asks for, "default" unless it was set.
 func (c *Client) Namespace() string {
 	if c.config.Namespace == "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/command/operator/debug"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -13,7 +14,7 @@ import (
 // Group is "nomad operator".
 func Group() *cli.Command {
 	return session.Group("operator", "look after the cluster itself",
-		API("api"), Metrics("metrics"),
+		API("api"), Metrics("metrics"), debug.Verb("debug"),
 		session.Group("raft", "look after the Raft peers",
 			ListPeers("list-peers"), RemovePeer("remove-peer"), TransferLeadership("transfer-leadership"), RaftRecover("recover")),
 		session.Group("autopilot", "see how the servers are, and how they are kept in order",
