@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
@@ -23,30 +24,40 @@ func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRe
 	keys := tables(state.TableAttachments, state.TableNodes, state.TableClaims, state.TableVolumes)
 	q := r.QueryOptions
 	q.Prefix = ""
+	hidden := map[*api.AttachmentStub]bool{}
 	var err error
 	out.Attachments, err = page.Read(ctx, s.state, &q, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.AttachmentStub, *api.AttachmentStub] {
 		token := func(a *api.AttachmentStub) string {
 			return strings.Join([]string{a.NodeID, a.PluginID, a.ExternalID, a.AllocID}, " ")
 		}
-		rows := slices.DeleteFunc(attachmentRows(tx, r), func(a *api.AttachmentStub) bool { return !seesAttachment(ctx, a) })
+		sees := func(ns string) bool { return access.Sees(ctx, ns) }
+		rows := slices.DeleteFunc(attachmentRows(tx, r, sees, hidden), func(a *api.AttachmentStub) bool { return !seesAttachment(ctx, a) })
 		return page.Stored(page.Sorted(rows, token), token)
 	})
+	for _, a := range out.Attachments {
+		if hidden[a] {
+			a.AllocID = "" // only now: it is a part of the token
+		}
+	}
 	return out, err
 }
 
-func attachmentRows(tx *state.Txn, r *api.VolumeAttachmentListRequest) []*api.AttachmentStub {
+// attachmentRows lists the rows of a request, and notes those whose allocation the caller does not see.
+func attachmentRows(tx *state.Txn, r *api.VolumeAttachmentListRequest, sees func(ns string) bool, hidden map[*api.AttachmentStub]bool) []*api.AttachmentStub {
 	var rows []*api.AttachmentStub
 	for a := range attachmentsOf(tx, r.NodeID) {
-		rows = append(rows, attachmentStub(tx, a))
+		rows = append(rows, attachmentStub(tx, a, sees))
 	}
 	for a := range tx.WrittenOff() {
 		if r.NodeID == "" || r.NodeID == a.NodeID {
-			rows = append(rows, attachmentStub(tx, a))
+			rows = append(rows, attachmentStub(tx, a, sees))
 		}
 	}
 	for n := range nodesOf(tx, r.NodeID) {
 		for _, m := range n.StaleMounts {
-			rows = append(rows, staleStub(tx, n, m))
+			s := staleStub(tx, n, m)
+			hidden[s] = !sees(m.Namespace)
+			rows = append(rows, s)
 		}
 	}
 	return slices.DeleteFunc(rows, func(a *api.AttachmentStub) bool { return !asked(tx, r, a) })
@@ -86,7 +97,9 @@ func asked(tx *state.Txn, r *api.VolumeAttachmentListRequest, a *api.AttachmentS
 	return v != nil && v.PluginID == a.PluginID && v.RemoteID() == a.ExternalID
 }
 
-func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub {
+// attachmentStub is the row of an attachment. Its remedy is empty when only users in namespaces that the caller does not
+// see have the volume there.
+func attachmentStub(tx *state.Txn, a *api.VolumeAttachment, sees func(ns string) bool) *api.AttachmentStub {
 	s := withNames(tx, &api.AttachmentStub{
 		PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, State: string(a.State), Since: a.Since,
 		LastError: a.LastError, NextRetry: a.NextRetry, Attempts: a.Attempts,
@@ -98,7 +111,10 @@ func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub 
 		}
 	}
 	s.Claims = len(held)
-	s.Remedy = remedied(tx, s, held)
+	seen := slices.DeleteFunc(held, func(c *api.VolumeClaim) bool { return !sees(c.Namespace) })
+	if s.Claims == 0 || len(seen) > 0 {
+		s.Remedy = remedied(tx, s, seen)
+	}
 	return s
 }
 

@@ -34,7 +34,7 @@ func (s *Service) Doctor(ctx context.Context, r *api.VolumeDoctorRequest) (*api.
 	keys := tables(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableSnapshots, state.TableNodes, state.TableJobs, state.TableEvals)
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Volumes, out.Findings, out.Omitted = 0, []*api.StorageFinding{}, 0
-		e := s.newExamination(tx, ns)
+		e := s.newExamination(ctx, tx, ns)
 		for v := range volumesOf(tx, ns, r.ID) {
 			if !access.Sees(ctx, v.Namespace) {
 				continue
@@ -68,15 +68,18 @@ func volumesOf(tx *state.Txn, ns, id string) func(func(*api.Volume) bool) {
 
 // examination collects the facts about volumes from one state.
 type examination struct {
-	tx      *state.Txn
-	now     int64
+	tx  *state.Txn
+	now int64
+	// sees reports whether the caller sees a namespace. An external volume may be registered in several.
+	sees    func(ns string) bool
 	plugins map[string]*api.Plugin
 	// waiting lists the groups that are not placed because of volumes, by namespace and volume as the job names it.
 	waiting map[[2]string][]doctor.Waiting
 }
 
-func (s *Service) newExamination(tx *state.Txn, ns string) *examination {
-	e := &examination{tx: tx, now: s.now().UnixNano(), plugins: map[string]*api.Plugin{}, waiting: map[[2]string][]doctor.Waiting{}}
+func (s *Service) newExamination(ctx context.Context, tx *state.Txn, ns string) *examination {
+	sees := func(ns string) bool { return access.Sees(ctx, ns) }
+	e := &examination{tx: tx, now: s.now().UnixNano(), sees: sees, plugins: map[string]*api.Plugin{}, waiting: map[[2]string][]doctor.Waiting{}}
 	for ev := range tx.Evals(ns) {
 		if ev.Status == api.EvalStatusBlocked && len(ev.FailedTGAllocs) > 0 {
 			e.addWaiting(ev)
@@ -145,7 +148,11 @@ func (e *examination) facts(v *api.Volume) doctor.Facts {
 	for n := range e.tx.NodesByStaleMount(v.PluginID, v.RemoteID()) {
 		for _, m := range n.StaleMounts {
 			if m.PluginID == v.PluginID && m.ExternalID == v.RemoteID() {
-				f.StaleMounts = append(f.StaleMounts, doctor.StaleMount{StaleMount: m, Node: n, Remedy: staleStub(e.tx, n, m).Remedy})
+				found := *m
+				if !e.sees(m.Namespace) {
+					found.AllocID = ""
+				}
+				f.StaleMounts = append(f.StaleMounts, doctor.StaleMount{StaleMount: &found, Node: n, Remedy: staleStub(e.tx, n, m).Remedy})
 			}
 		}
 	}
@@ -200,16 +207,19 @@ func (e *examination) claim(c *api.VolumeClaim) doctor.Claim {
 		return out
 	}
 	for o := range e.tx.ClaimsByExternal(c.PluginID, c.ExternalID) {
-		if o.AllocID == c.Predecessor {
-			out.Holder, out.Remedy = o, ledger.Remedy(e.tx, o)
-			break
+		if o.AllocID != c.Predecessor {
+			continue
 		}
+		if out.Remedy = ""; e.sees(o.Namespace) {
+			out.Holder, out.Remedy = o, ledger.Remedy(e.tx, o)
+		}
+		break
 	}
 	return out
 }
 
 func (e *examination) attachment(a *api.VolumeAttachment) doctor.Attachment {
-	out := doctor.Attachment{VolumeAttachment: a, Node: e.tx.Node(a.NodeID), Remedy: attachmentStub(e.tx, a).Remedy}
+	out := doctor.Attachment{VolumeAttachment: a, Node: e.tx.Node(a.NodeID), Remedy: attachmentStub(e.tx, a, e.sees).Remedy}
 	for c := range e.tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
 		if c.NodeID == a.NodeID && c.State != api.ClaimWaiting {
 			out.Claims++
@@ -230,7 +240,7 @@ func (s *Service) Repair(ctx context.Context, r *api.VolumeRepairRequest) (*api.
 	if v == nil {
 		return nil, commands.Missing(ns, r.ID)
 	}
-	out := &api.VolumeRepairResponse{Findings: doctor.Volume(s.newExamination(tx, ns).facts(v)), WriteMeta: api.WriteMeta{Index: tx.Index()}}
+	out := &api.VolumeRepairResponse{Findings: doctor.Volume(s.newExamination(ctx, tx, ns).facts(v)), WriteMeta: api.WriteMeta{Index: tx.Index()}}
 	done := map[[2]string]bool{}
 	for _, f := range out.Findings {
 		key := [2]string{f.Repair}

@@ -169,6 +169,9 @@ func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) 
 	}
 	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
 		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted && !ledger.Begins(tx, c) {
+			if c.Namespace != namespaceOf(r.Namespace) {
+				return fault.New(fault.Conflict, "volume %q is in use on node %s through another namespace: stop its users there first", r.VolumeID, ledger.Short(r.NodeID))
+			}
 			return fault.New(fault.Conflict, "volume %q is also volume %q in namespace %q, in use on node %s: `%s` ends that",
 				r.VolumeID, c.VolumeID, c.Namespace, ledger.Short(r.NodeID), ledger.Brief(tx, c))
 		}

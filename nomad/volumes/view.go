@@ -28,6 +28,10 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		d.ExternalID = v.ExternalID
 	}
 	for _, c := range ledger.ClaimsOf(tx, v) {
+		if before := tx.Alloc(c.Predecessor); before != nil && before.Namespace != v.Namespace {
+			own := *c
+			own.Predecessor, c = "", &own // its readers may not see that namespace
+		}
 		d.Claims = append(d.Claims, c)
 		if c.State == api.ClaimWaiting {
 			continue

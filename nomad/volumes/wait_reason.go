@@ -59,7 +59,10 @@ func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
 		if held.AllocID != c.Predecessor {
 			continue
 		}
-		s := fmt.Sprintf("held by allocation %s of job %q on node %s: ", held.AllocID, held.JobID, held.NodeID)
+		s := "held by " + claim.Holder(held, c.Namespace) + ": "
+		if held.Namespace != c.Namespace { // errors and commands name what readers of this namespace may not see
+			return s + ledger.Next(tx, held)
+		}
 		a := tx.Attachment(held.PluginID, held.ExternalID, held.NodeID)
 		if held.State == api.ClaimUnmounted && a != nil && a.State == api.AttachmentUnpublishing {
 			return s + stillAttached(tx, held, a)

@@ -225,10 +225,19 @@ func (h Holding) away() bool {
 	return h.Node != nil && (h.Node.Status == api.NodeStatusDown || h.Node.Status == api.NodeStatusDisconnected)
 }
 
+// Holder names the user of a claim for readers of a namespace: without its names when it is in another namespace, which
+// these readers may not see.
+func Holder(c *api.VolumeClaim, ns string) string {
+	if c.Namespace != ns {
+		return "an allocation of another namespace on node " + c.NodeID
+	}
+	return fmt.Sprintf("allocation %s of job %q on node %s", c.AllocID, c.JobID, c.NodeID)
+}
+
 // holds describes who has the volume, since when, what happens next, and what ends the claim where that may not happen
 // automatically.
 func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
-	s := fmt.Sprintf("volume %q is held %s by allocation %s of job %q on node %s", v.ID, why, c.AllocID, c.JobID, c.NodeID)
+	s := fmt.Sprintf("volume %q is held %s by %s", v.ID, why, Holder(c, v.Namespace))
 	if c.Since != 0 {
 		s += " since " + time.Unix(0, c.Since).UTC().Format(time.RFC3339)
 	}
@@ -236,9 +245,12 @@ func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 	if b.Holding != nil {
 		h = b.Holding(c)
 	}
+	if c.Namespace != v.Namespace && c.State == api.ClaimWaiting {
+		return s + ": it waits for another allocation"
+	}
 	s += ": " + Next(c, h)
 	switch {
-	case c.State == api.ClaimReady && h.disconnected():
+	case c.State == api.ClaimReady && h.disconnected() && c.Namespace == v.Namespace:
 		s += "; `" + commandtext.StopJob(c.Namespace, c.JobID) + "` ends that"
 	case c.State == api.ClaimReleasing && h.away() && c.VolumeID == v.ID && c.Namespace == v.Namespace:
 		s += "; `" + commandtext.DetachByForce(v.Namespace, v.ID, c.NodeID) + "` ends that"

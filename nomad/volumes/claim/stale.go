@@ -54,8 +54,12 @@ func NotYetTwin(namespace, volume, node, plugin string, twin *api.Node, m *api.S
 // NotYet returns why the volume cannot be used on a node with a stale mount, and what happens next. The command uses
 // the caller's name of the volume: the one that the mount was made for may have been removed.
 func NotYet(namespace, volume, node string, m *api.StaleMount) string {
-	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was released: it can be used there when the node has unmounted it (`%s` asserts that)",
-		volume, node, m.AllocID, commandtext.DetachByForce(namespace, volume, node))
+	user := "allocation " + m.AllocID
+	if m.Namespace != namespace {
+		user = "an allocation of another namespace" // see [Holder]
+	}
+	s := fmt.Sprintf("volume %q may still be mounted on node %s for %s, whose claim was released: it can be used there when the node has unmounted it (`%s` asserts that)",
+		volume, node, user, commandtext.DetachByForce(namespace, volume, node))
 	if m.LastError != "" {
 		s += ", which failed: " + m.LastError
 	}

@@ -30,9 +30,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	})
 	switch {
 	case c.Force && len(live) > 0:
-		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, live))
+		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, c.Namespace, live))
 	case !c.Force && len(held) > 0:
-		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, held))
+		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, c.Namespace, held))
 	}
 	if err := c.ends(tx, v); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func Expandable(tx *state.Txn, v *api.Volume) error {
 	e := ledger.ExternalOf(tx, v)
 	if len(e.Claims) > 0 {
 		return fault.New(fault.Conflict, "volume in use: plugin %q expands unused volumes only, and %q is held by %s",
-			v.PluginID, v.ID, ledger.Holders(tx, e.Claims))
+			v.PluginID, v.ID, ledger.Holders(tx, v.Namespace, e.Claims))
 	}
 	for _, a := range e.Attachments {
 		return fault.New(fault.Conflict, "volume in use: plugin %q expands unused volumes only, and %q is attached to node %s (%s); %s",

@@ -94,7 +94,11 @@ func inUse(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (errs
 	next := &api.Volume{VolumeSpec: *spec}
 	for _, c := range held {
 		if claim.Capability(next, claim.Request{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}) == nil {
-			errs = append(errs, fmt.Errorf("capability %s %s is in use by allocation %s", c.AccessMode, c.AttachmentMode, c.AllocID))
+			user := "allocation " + c.AllocID
+			if c.Namespace != old.Namespace {
+				user = "an allocation of another namespace" // see [claim.Holder]
+			}
+			errs = append(errs, fmt.Errorf("capability %s %s is in use by %s", c.AccessMode, c.AttachmentMode, user))
 		}
 	}
 	return errs

@@ -72,9 +72,13 @@ func (a Attachment) judge(f Facts) *api.StorageFinding {
 // staleMounts reports mounts that are left on nodes.
 func staleMounts(f Facts) (all []*api.StorageFinding) {
 	for _, m := range f.StaleMounts {
+		user := "an allocation that you may not see"
+		if m.AllocID != "" {
+			user = "allocation " + m.AllocID
+		}
 		found := &api.StorageFinding{
 			Kind: "stale-mount", Severity: api.SeverityWarning, Since: m.Since, AllocID: m.AllocID,
-			NodeID: m.Node.ID, Text: "the volume may still be mounted on " + nodeState(m.Node, m.Node.ID) + " for allocation " + m.AllocID + ", whose claim was released",
+			NodeID: m.Node.ID, Text: "the volume may still be mounted on " + nodeState(m.Node, m.Node.ID) + " for " + user + ", whose claim was released",
 			Next: "the volume can be used on this node when the node has unmounted it; it is free on all other nodes", Command: m.Remedy,
 		}
 		if m.LastError != "" {

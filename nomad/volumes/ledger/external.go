@@ -95,7 +95,7 @@ func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSp
 // onlyOf refuses while the external volume is held by another user than the spec.
 func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 	if len(e.Claims) > 0 {
-		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(tx, e.Claims))
+		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(tx, v.Namespace, e.Claims))
 	}
 	for _, a := range e.Attachments {
 		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, Short(a.NodeID), a.State, Detached(v, a))
@@ -248,9 +248,13 @@ func unmounts(tx *state.Txn, c *api.VolumeClaim) bool {
 	return !Away(n) && p != nil && p.Healthy
 }
 
-// Holders names the first of claims, by its allocation and all its uses, with the command that ends it, and the number of
-// other allocations. "nomad volume status" lists them all.
-func Holders(tx *state.Txn, claims []*api.VolumeClaim) string {
+// Holders names, for readers of a namespace, the first of claims, by its allocation and all its uses, with the command that
+// ends it, and the number of other allocations. "nomad volume status" lists them all. Allocations of other namespaces are
+// not named.
+func Holders(tx *state.Txn, ns string, claims []*api.VolumeClaim) string {
+	if i := slices.IndexFunc(claims, func(c *api.VolumeClaim) bool { return c.Namespace == ns }); i > 0 {
+		claims = append([]*api.VolumeClaim{claims[i]}, slices.Delete(slices.Clone(claims), i, i+1)...)
+	}
 	first, others, uses := claims[0], map[string]bool{}, []string{}
 	for _, c := range claims {
 		switch {
@@ -269,6 +273,9 @@ func Holders(tx *state.Txn, claims []*api.VolumeClaim) string {
 		away = " (" + n.Status + ")"
 	}
 	s := fmt.Sprintf("allocation %s%s on node %s%s: `%s` ends it", Short(first.AllocID), as, Short(first.NodeID), away, Brief(tx, first))
+	if first.Namespace != ns {
+		s = fmt.Sprintf("an allocation of another namespace on node %s%s", Short(first.NodeID), away)
+	}
 	if n := len(others); n > 0 {
 		s += fmt.Sprintf(", and %d more", n)
 	}
