@@ -1,6 +1,10 @@
 # README names two targets: make demo and make test. The others are for those who work here.
 SHELL := /bin/bash
 GO ?= go
+# Builds, linters and tests share what they compile: all use these flags, and only the race detector needs C.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+export CGO_ENABLED := 0
+RACE := CGO_ENABLED=1 $(GO) test -race -tags invariants
 BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
 ARTIFACT := client/artifacts/bin/nomad-artifact.gz
@@ -36,23 +40,23 @@ SOAK_CLUSTER_SEEDS := 75
 .PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo generate supervise clean
 
 build: supervise
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
 
 # The supervising process is a binary of its own, carried inside nomad.
 supervise: $(ARTIFACT) $(TEMPLATE)
 	@mkdir -p $(dir $(SUPERVISE))
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
+	$(GO) build -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
 
 # The program that downloads artifacts is a module of its own: nomad does not link its libraries.
 $(ARTIFACT): $(wildcard client/artifacts/nomad-artifact/*.go client/artifacts/nomad-artifact/go.*)
 	@mkdir -p $(dir $@)
-	cd client/artifacts/nomad-artifact && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-artifact .
+	cd client/artifacts/nomad-artifact && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-artifact .
 	gzip -9 -n -f $(basename $@)
 
 # The program that renders templates is a module of its own: nomad does not link its library.
 $(TEMPLATE): $(wildcard client/templates/nomad-template/*.go client/templates/nomad-template/go.*)
 	@mkdir -p $(dir $@)
-	cd client/templates/nomad-template && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-template .
+	cd client/templates/nomad-template && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-template .
 	gzip -9 -n -f $(basename $@)
 
 check: supervise
@@ -69,7 +73,7 @@ check: supervise
 	$(GO) mod tidy -diff
 	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) vet ./...) || exit 1; done
-	$(GO) test ./cmd/nomad
+	$(GO) test -vet off ./cmd/nomad
 
 # What repeats itself for long is in make soak.
 test: unit e2e sdk
@@ -78,7 +82,7 @@ test: unit e2e sdk
 # tests wait, so one package more than there are processors is tested at a time.
 unit: supervise tools $(TESTLOG)
 	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED)
-	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m -race -tags invariants $(RACED) | $(LOGGED) -run race
+	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -timeout 15m $(RACED) | $(LOGGED) -run race
 
 # Shows what go test shows, and counts what was skipped.
 $(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)
@@ -91,38 +95,38 @@ tools:
 e2e: build tools $(TESTLOG)
 	@rm -f $(E2E_TABLE)
 	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
-	  $(GO) test -json -timeout 25m -count=1 -p $(ATONCE) ./... | $(LOGGED); status=$$?; \
+	  $(GO) test -json -vet off -timeout 25m -count=1 -p $(ATONCE) ./... | $(LOGGED); status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 # The tests of the public Go SDK, against our program: a minute.
 sdk: build tools $(TESTLOG)
-	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 12m -count=1 ./... | $(LOGGED); \
+	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -vet off -timeout 12m -count=1 ./... | $(LOGGED); \
 	else echo "left out: the tests of the SDK need root"; fi
 
-# The long runs, half an hour: the simulations, how cost grows, every test that repeats itself (those of the files that
-# use soaktest), and each fuzz target for some seconds.
+# The long runs: the simulations, how cost grows, every test that repeats itself (those of the files that use soaktest; SOAK=1
+# by hand lets them repeat themselves more often), and each fuzz target for some seconds.
 soak: build tools $(TESTLOG)
 	$(MAKE) sim SEEDS=$(SOAK_SEEDS) CLUSTER_SEEDS=$(SOAK_CLUSTER_SEEDS)
-	@set -o pipefail; $(GO) test -json -vet off -timeout 15m -race -tags invariants $(SIMS) | $(LOGGED) -run race
-	@set -o pipefail; export SOAK=1 NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
+	@set -o pipefail; $(RACE) -json -vet off -timeout 15m $(SIMS) | $(LOGGED) -run race
+	@set -o pipefail; export SOAK=half NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
-	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
+	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -vet off -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
 	$(MAKE) fuzz FUZZ=2s
 
 # Fault scenarios with tasks of exec and of docker.
 driven: build tools $(TESTLOG)
 	@set -o pipefail; cd cmd/nomad/e2e && for d in exec docker; do NOMAD_BIN=$(CURDIR)/$(BIN) E2E_DRIVER=$$d \
-	  $(GO) test -json -timeout 25m -count=1 -run '$(DRIVEN)' ./faults | $(LOGGED) -run $$d || exit 1; done
+	  $(GO) test -json -vet off -timeout 25m -count=1 -run '$(DRIVEN)' ./faults | $(LOGGED) -run $$d || exit 1; done
 
 # Every end-to-end test TIMES times while two loops keep two processors busy: none may fail. RUN names tests, IN packages.
 flake: build $(TESTLOG)
 	@trap 'kill $$(jobs -p)' EXIT; set -o pipefail; for n in 1 2; do (while :; do :; done) & done; \
-	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 0 -p 1 -count $(TIMES) -run '$(RUN)' $(IN) | $(LOGGED)
+	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -vet off -timeout 0 -p 1 -count $(TIMES) -run '$(RUN)' $(IN) | $(LOGGED)
 
 sim:
-	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
-	GOGC=800 $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
+	GOGC=off GOMEMLIMIT=4GiB $(GO) test -vet off -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
+	GOGC=800 $(GO) test -vet off -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
 
 # All figures, COUNT times: bin/bench.txt as the go tool prints them (for benchstat), bin/bench.json with the medians, and
 # docs/benchmarks.md with the medians beside the bars of cmd/nomad/bench/bars.tsv. A benchmark that fails and a bar without a
@@ -138,8 +142,8 @@ bench: build tools
 # Each target for a while: every decoder and every renderer of the command line has one.
 fuzz:
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
-	  list=$$($(GO) test -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
-	  for f in $$(echo "$$list" | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) $$p || exit 1; done; done
+	  list=$$($(GO) test -vet off -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
+	  for f in $$(echo "$$list" | grep ^Fuzz); do $(GO) test -vet off -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) $$p || exit 1; done; done
 
 # Small changes of the code of the packages MUTATE, one after the other: the report names those that no test of the package
 # notices (LIVED).

@@ -3,15 +3,20 @@ package soaktest
 
 import "os"
 
-// On reports whether the tests run in make soak.
+// On reports whether the tests run in make soak, which sets SOAK=half.
 func On() bool { return os.Getenv("SOAK") != "" }
 
-// Rounds returns how often a test repeats itself: few times in make test, many times in make soak.
+// Rounds returns how often a test repeats itself: few times in make test, many times with SOAK=1, and the mean of both with
+// SOAK=half.
 func Rounds(few, many int) int {
-	if On() {
+	switch os.Getenv("SOAK") {
+	case "":
+		return few
+	case "half":
+		return (few + many) / 2
+	default:
 		return many
 	}
-	return few
 }
 
 // Only skips a test that is too long for make test.
