@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -73,6 +74,8 @@ type layout struct {
 	disk, fs string
 	// prepare is called with each node before its agent starts.
 	prepare func(*kit.Host)
+	// times are lines for the server block; empty for kit.Quick.
+	times string
 }
 
 // newBed starts a server and nodes n1, n2, ... and the driver on all of them.
@@ -98,7 +101,7 @@ func (l layout) bed(t *testing.T) *bed {
 	}
 	b.Host = b.servers[0]
 	for _, s := range b.servers {
-		s.Serve(b.servers, kit.Quick)
+		s.Serve(b.servers, cmp.Or(l.times, kit.Quick))
 	}
 	nodes := max(1, l.nodes)
 	for i := range nodes {
