@@ -180,10 +180,11 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	if err != nil {
 		return nil, err
 	}
-	if err := d.reserve(t.ID); err != nil {
+	reserved, err := d.reserve(t.ID)
+	if err != nil {
 		return nil, err
 	}
-	p, err := d.launch(ctx, program, spec)
+	p, err := d.launch(ctx, program, spec, reserved)
 	var hang *supervise.Hang
 	if errors.As(err, &hang) {
 		return nil, fmt.Errorf("start task %s: %w", t.Name, d.giveUp(t.ID, hang))
@@ -212,9 +213,11 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Driver != d.Name() || h.Version != handleVersion || json.Unmarshal(h.State, &id) != nil || id.TaskID != h.TaskID {
 		return fault.New(fault.NotFound, "task %s: its handle is not one of driver %s", h.TaskID, d.Name())
 	}
-	if err := d.reserve(h.TaskID); err != nil {
+	t, err := d.reserve(h.TaskID)
+	if err != nil {
 		return err
 	}
+	t.starter.Store(int64(id.PID))
 	p, err := supervise.Attach(ctx, id)
 	if err != nil {
 		d.forget(h.TaskID)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,8 @@ import (
 // task is a task that this driver knows; process is nil while it is being started, and when its start hangs.
 type task struct {
 	process *supervise.Process
+	// starter is the pid of the supervising process while process is nil; 0 before there is one.
+	starter atomic.Int64
 	// hangs is set when the start was abandoned and has not ended.
 	hangs *supervise.Hang
 
@@ -31,24 +34,25 @@ type task struct {
 }
 
 // reserve takes the id so that two starts of one task cannot both succeed.
-func (d *Driver) reserve(id string) error {
+func (d *Driver) reserve(id string) (*task, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t, taken := d.tasks[id]; taken {
 		if t.hangs != nil {
-			return hanging("an earlier start", t.hangs)
+			return nil, hanging("an earlier start", t.hangs)
 		}
-		return fault.New(fault.Conflict, "task %s is already known to driver %s", id, d.Name())
+		return nil, fault.New(fault.Conflict, "task %s is already known to driver %s", id, d.Name())
 	}
-	d.tasks[id] = &task{}
-	return nil
+	t := &task{}
+	d.tasks[id] = t
+	return t, nil
 }
 
 // giveUp keeps the id of a task whose start hangs until that has ended.
 func (d *Driver) giveUp(id string, h *supervise.Hang) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tasks[id] = &task{hangs: h}
+	d.tasks[id].hangs = h
 	go func() {
 		<-h.Gone
 		d.mu.Lock()
@@ -91,11 +95,11 @@ func (d *Driver) task(id string) (*task, error) {
 	return t, nil
 }
 
-func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (*supervise.Process, error) {
+func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec, t *task) (*supervise.Process, error) {
 	if err := d.clearState(ctx, spec.State); err != nil {
 		return nil, err
 	}
-	return supervise.Start(ctx, program, spec)
+	return supervise.Start(ctx, program, spec, func(pid int) { t.starter.Store(int64(pid)) })
 }
 
 // clearState removes what an earlier start of the same task left, unless that one runs or has run.
@@ -238,10 +242,10 @@ func (d *Driver) Remains(id string) (out []driver.Remain) {
 	var left []supervise.Remain
 	switch {
 	case t == nil:
-	case t.process == nil:
-		left = supervise.Starting(d.statePath(id))
-	default:
+	case t.process != nil:
 		left = t.process.Remains()
+	case t.starter.Load() != 0:
+		left = supervise.Starting(int(t.starter.Load()))
 	}
 	return remainsOf(left)
 }

@@ -105,17 +105,8 @@ func awaitEnd(p process) {
 
 const awaitPause = 50 * time.Millisecond
 
-// starting lists the supervising process and what is below it.
-func starting(pid int) []Remain { return lives(append([]int{pid}, descendants(pid)...)) }
-
-// Starting lists the supervising process at a state path and what is below it, whether it responds or not.
-func Starting(state string) []Remain {
-	id, ok := Holder(state)
-	if !ok {
-		return nil
-	}
-	return starting(id.PID)
-}
+// Starting lists a supervising process that starts its task, whether it responds or not, and what is below it.
+func Starting(pid int) []Remain { return lives(append([]int{pid}, descendants(pid)...)) }
 
 // lockFD is the descriptor by which a supervising process holds its lock.
 const lockFD = 4

@@ -20,8 +20,8 @@ import (
 // Start runs the program and, through it, the task of the spec. The directory of Spec.State must exist and hold
 // no files of that name.
 // An error of class fault.Unavailable may go away. After any error nothing runs, and no files are left, but after a
-// [Hang]: then both is so once the kernel has ended what hangs.
-func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
+// [Hang]: then both is so once the kernel has ended what hangs. Start calls began with the pid of the supervising process.
+func Start(ctx context.Context, program string, spec *frame.Spec, began func(pid int)) (*Process, error) {
 	mark := newMark()
 	spec.Env = marked(spec.Env, mark)
 	conn, child, rest, err := launch(program, spec.State, mark, frame.Wrap(frame.KindSpec, spec.Encode()))
@@ -31,6 +31,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 		}
 		return nil, err
 	}
+	began(child.Pid)
 	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
 		State:  spec.State,
 		TaskID: spec.TaskID, LeaseOf: spec.LeaseOf, Boot: bootID(), PID: child.Pid, Mark: mark, Scopes: spec.Scopes, Memory: spec.Memory,
