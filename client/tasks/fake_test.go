@@ -36,8 +36,9 @@ type scripted struct {
 	hangErr error
 	// left are the processes of tasks that have not ended.
 	left []driver.Remain
-	// forgets is told before an attempt is forgotten.
+	// forgets is told before an attempt is forgotten, which takes slow.
 	forgets func(id string)
+	slow    time.Duration
 }
 
 func (s *scripted) Remains(string) []driver.Remain {
@@ -156,9 +157,14 @@ func (s *scripted) Stop(_ context.Context, id, signal string, timeout time.Durat
 	return nil
 }
 
-func (s *scripted) Destroy(_ context.Context, id string) error {
+func (s *scripted) Destroy(ctx context.Context, id string) error {
 	if s.forgets != nil {
 		s.forgets(id)
+	}
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if _, err := s.process(id); err != nil {
 		return err

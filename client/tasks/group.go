@@ -123,8 +123,9 @@ func New(c Config) (*Group, error) {
 func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	ctx, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Tasks outlast running: one that is dead still removes the traces of its last attempt.
 	lead := func(t *task) { all.Go(func() { t.run(ctx) }) }
 	g.mu.Lock()
 	g.mounts, g.lead = mounts, lead
@@ -141,7 +142,7 @@ func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	for _, t := range g.tasks {
 		lead(t)
 	}
-	all.Go(func() { g.delayStop(ctx) })
+	all.Go(func() { g.delayStop(running) })
 	for !g.follow() || !g.close() {
 		select {
 		case <-g.wakeup:

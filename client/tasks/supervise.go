@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -104,8 +105,13 @@ func (t *task) stop(ctx context.Context, d driver.Driver, id string, exits <-cha
 	}
 }
 
+// destroyMax bounds the removal of what a driver keeps of an attempt: volumes are unmounted after it.
+const destroyMax = time.Minute
+
 // destroyAttempt removes what the driver keeps of an attempt.
 func (t *task) destroyAttempt(ctx context.Context, d driver.Driver, id string) {
+	ctx, cancel := context.WithTimeout(ctx, destroyMax)
+	defer cancel()
 	if err := d.Destroy(ctx, id); err != nil && !errors.Is(err, fault.NotFound) {
 		t.g.conf.Log.Warn("clean up after task", "task", t.name, "error", err)
 	}

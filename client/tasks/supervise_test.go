@@ -38,3 +38,20 @@ func TestTaskIsStoppedAsItsPresentJobSays(t *testing.T) {
 		}
 	})
 }
+
+// A group that ends by itself does not end before its drivers have removed what they keep, nor wait for them without bound.
+func TestAttemptIsDestroyedBeforeItsGroupEnds(t *testing.T) {
+	for takes, want := range map[time.Duration]struct{ left, seconds int }{30 * time.Second: {0, 31}, time.Hour: {1, 61}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
+			b.driver.slow = takes
+			began := time.Now()
+			if err := b.run(t.Context())(); err != nil {
+				t.Fatal(err)
+			}
+			if took := int(time.Since(began).Seconds()); b.driver.lives() != want.left || took != want.seconds {
+				t.Errorf("a removal that takes %s: %d attempts are left after %d s, want %d after %d s", takes, b.driver.lives(), took, want.left, want.seconds)
+			}
+		})
+	}
+}
