@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Job is what users submit. ID is unique within Namespace; Version counts changes from 0.
 type Job struct {
@@ -169,4 +172,15 @@ type JobSubmission struct {
 	Format        string            `msg:",omitempty"`
 	VariableFlags map[string]string `msg:",omitempty"`
 	Variables     string            `msg:",omitempty"`
+}
+
+// SplitChildID splits the id of an instance of a parameterized or periodic job into the id of that job, "dispatch" or
+// "periodic", and the rest. For other jobs it returns the id.
+func SplitChildID(id string) (parent, kind, child string) {
+	for _, infix := range []string{JobDispatchInfix, JobPeriodicInfix} {
+		if i := strings.LastIndex(id, infix); i > 0 {
+			return id[:i], strings.Trim(infix, "/-"), id[i+len(infix):]
+		}
+	}
+	return id, "", ""
 }

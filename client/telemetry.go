@@ -227,24 +227,15 @@ func (c *Client) taskValues(a *api.Allocation, s *api.AllocResourceUsage) (out [
 	return out
 }
 
-// childMarks separate the id of a parent from what is a child's own.
-var childMarks = map[string]string{"/dispatch-": "dispatch_id", "/periodic-": "periodic_id"}
-
 // taskLabels are the labels of a task; an empty task is the allocation.
 func (c *Client) taskLabels(a *api.Allocation, task string) []metrics.Label {
-	job, child := a.JobID, metrics.Label{}
-	for mark, name := range childMarks {
-		if i := strings.LastIndex(job, mark); i > 0 {
-			job, child = job[:i], label(name, job[i+len(mark):])
-			break
-		}
-	}
+	job, kind, child := api.SplitChildID(a.JobID)
 	out := []metrics.Label{label("job", job), label("task_group", a.TaskGroup), label("alloc_id", a.ID), label("namespace", a.Namespace)}
 	if task != "" {
 		out = append(out, label("task", task))
 	}
-	if child.Name != "" {
-		out = append(out, child)
+	if child != "" {
+		out = append(out, label(kind+"_id", child))
 	}
 	for _, key := range c.conf.Telemetry.Meta {
 		if v, ok := metaOf(a, task, key); ok {

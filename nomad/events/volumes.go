@@ -1,7 +1,6 @@
 package events
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -22,31 +21,8 @@ func (w *builder) volume(v *api.Volume, kind string) {
 }
 
 func (w *builder) detail(v *api.Volume) *api.VolumeDetail {
-	d := &api.VolumeDetail{
-		Volume: *mask.Redacted(v), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
-		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError,
-		NotValidated: v.Provision.NotValidated, SlowestWriteBack: v.Provision.SlowestWriteBack, NodeExpansion: v.Provision.NodeExpansion,
-		ReadAllocs: map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{}, Allocations: []*api.AllocStub{},
-		Attachments: slices.Collect(w.tx.AttachmentsOf(v.PluginID, v.RemoteID())),
-	}
-	if v.Provision.ExternalID == "" {
-		d.ExternalID = v.ExternalID
-	}
-	if len(v.Provision.Context) > 0 {
-		d.Context = v.Provision.Context
-	}
-	for _, c := range ledger.ClaimsOf(w.tx, v) {
-		d.Claims = append(d.Claims, c)
-		if c.State == api.ClaimWaiting {
-			continue
-		}
-		d.AccessMode, d.AttachmentMode = cmp.Or(d.AccessMode, c.AccessMode), cmp.Or(d.AttachmentMode, c.AttachmentMode)
-		users := d.ReadAllocs
-		if c.Mode == api.ClaimWrite {
-			users = d.WriteAllocs
-		}
-		users[c.AllocID] = nil
-	}
+	d := ledger.Detail(w.tx, v)
+	d.Allocations = []*api.AllocStub{}
 	return d
 }
 
@@ -64,7 +40,7 @@ func claimEvent(w *builder, c state.Change) {
 		phase = ended
 	}
 	w.add(api.TopicVolumeClaim, "VolumeClaim"+title(phase), claim.VolumeID+"/"+claim.AllocID, claim.Namespace,
-		map[string]any{"Claim": claim, "Phase": phase, "Previous": previous},
+		map[string]any{"Claim": ledger.Shown(w.tx, claim), "Phase": phase, "Previous": previous},
 		claim.VolumeID, claim.AllocID, claim.NodeID, claim.JobID, claim.PluginID)
 }
 

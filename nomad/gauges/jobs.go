@@ -10,27 +10,14 @@ import (
 
 func label(name, value string) metrics.Label { return metrics.Label{Name: name, Value: value} }
 
-// Marks in the ids of children of jobs.
-const (
-	dispatchMark = "/dispatch-"
-	periodicMark = "/periodic-"
-)
-
 // jobLabels are the labels of a job: a child has those of its parent and its own part of the id.
 func jobLabels(namespace, id string) []metrics.Label {
-	for mark, name := range map[string]string{dispatchMark: "dispatch_id", periodicMark: "periodic_id"} {
-		if parent, child, ok := cutLast(id, mark); ok {
-			return []metrics.Label{label("job", parent), label("namespace", namespace), label(name, child)}
-		}
+	job, kind, child := api.SplitChildID(id)
+	out := []metrics.Label{label("job", job), label("namespace", namespace)}
+	if child != "" {
+		out = append(out, label(kind+"_id", child))
 	}
-	return []metrics.Label{label("job", id), label("namespace", namespace)}
-}
-
-func cutLast(s, mark string) (before, after string, ok bool) {
-	if i := strings.LastIndex(s, mark); i > 0 {
-		return s[:i], s[i+len(mark):], true
-	}
-	return s, "", false
+	return out
 }
 
 // Jobs reports the jobs by status, and the allocations of their groups by status. With noDispatched it leaves out the
@@ -44,7 +31,7 @@ func Jobs(tx *state.Txn, emit metrics.Emit, noDispatched bool) {
 	emit("nomad.job_status.running", float64(count[api.JobStatusRunning]))
 	emit("nomad.job_status.dead", float64(count[api.JobStatusDead]))
 	for s := range tx.JobSummaries(api.AllNamespaces) {
-		if noDispatched && strings.Contains(s.JobID, dispatchMark) {
+		if noDispatched && strings.Contains(s.JobID, api.JobDispatchInfix) {
 			continue
 		}
 		labels := jobLabels(s.Namespace, s.JobID)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -14,34 +13,15 @@ import (
 
 // detail is a volume with what follows from claims, plugin and nodes, and without secrets.
 func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
-	d := &api.VolumeDetail{
-		Volume: *mask.Redacted(v), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
-		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated, SlowestWriteBack: v.Provision.SlowestWriteBack,
-		NodeExpansion: v.Provision.NodeExpansion,
-		ReadAllocs:    map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
-		Attachments: slices.Collect(tx.AttachmentsOf(v.PluginID, v.RemoteID())),
-	}
-	if len(v.Provision.Context) > 0 {
-		d.Context = v.Provision.Context
-	}
-	if v.Provision.ExternalID == "" {
-		d.ExternalID = v.ExternalID
-	}
-	for _, c := range ledger.ClaimsOf(tx, v) {
-		if before := tx.Alloc(c.Predecessor); before != nil && before.Namespace != v.Namespace {
-			own := *c
-			own.Predecessor, c = "", &own // its readers may not see that namespace
+	d := ledger.Detail(tx, v)
+	for _, uses := range []map[string]*api.Allocation{d.ReadAllocs, d.WriteAllocs} {
+		for id := range uses {
+			a := tx.Alloc(id)
+			if a != nil && !slices.ContainsFunc(d.Allocations, func(o *api.AllocStub) bool { return o.ID == a.ID }) {
+				d.Allocations = append(d.Allocations, row.Of(a))
+			}
+			uses[id] = a
 		}
-		d.Claims = append(d.Claims, c)
-		if c.State == api.ClaimWaiting {
-			continue
-		}
-		d.AccessMode, d.AttachmentMode = cmp.Or(d.AccessMode, c.AccessMode), cmp.Or(d.AttachmentMode, c.AttachmentMode)
-		a := tx.Alloc(c.AllocID)
-		if a != nil && !slices.ContainsFunc(d.Allocations, func(o *api.AllocStub) bool { return o.ID == a.ID }) {
-			d.Allocations = append(d.Allocations, row.Of(a))
-		}
-		users(d, c)[c.AllocID] = a
 	}
 	slices.SortFunc(d.Allocations, newest)
 	if external := v.RemoteID(); external != "" {
@@ -54,13 +34,6 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		d.Schedulable = schedulable(v, p)
 	}
 	return d
-}
-
-func users(d *api.VolumeDetail, c *api.VolumeClaim) map[string]*api.Allocation {
-	if c.Mode == api.ClaimWrite {
-		return d.WriteAllocs
-	}
-	return d.ReadAllocs
 }
 
 func newest(a, b *api.AllocStub) int {
