@@ -18,6 +18,12 @@ type AgentMonitorRequest struct {
 	Position int64 `msg:",omitempty"`
 	// Wait bounds the wait for a new line; at most 10 s.
 	Wait time.Duration `msg:",omitempty"`
+	// OnDisk reads the log file of the agent, and ServiceName the journal of a systemd unit, in place of the log as it is written.
+	OnDisk      bool   `msg:",omitempty"`
+	ServiceName string `msg:",omitempty"`
+	// LogsSince is the age of the first line of the journal; 0 is 72 h. Follow continues with new lines of the journal.
+	LogsSince time.Duration `msg:",omitempty"`
+	Follow    bool          `msg:",omitempty"`
 	QueryOptions
 }
 
@@ -27,6 +33,8 @@ type AgentMonitorResponse struct {
 	// Position is that of the end of Data.
 	Position int64  `msg:",omitempty"`
 	Data     []byte `msg:",omitempty"`
+	// Done means that nothing follows.
+	Done bool `msg:",omitempty"`
 }
 
 // AgentHostRequest asks what the host of an agent is.

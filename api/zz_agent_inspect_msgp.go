@@ -115,8 +115,8 @@ func (z *AgentHostRequest) Msgsize() (s int) {
 func (z *AgentMonitorRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(13)
+	var zb0001Mask uint16 /* 13 bits */
 	_ = zb0001Mask
 	if z.ServerID == "" {
 		zb0001Len--
@@ -149,6 +149,22 @@ func (z *AgentMonitorRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Wait == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
+	}
+	if z.OnDisk == false {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.ServiceName == "" {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.LogsSince == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.Follow == false {
+		zb0001Len--
+		zb0001Mask |= 0x800
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -194,6 +210,26 @@ func (z *AgentMonitorRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Wait"
 			o = append(o, 0xa4, 0x57, 0x61, 0x69, 0x74)
 			o = msgp.AppendDuration(o, z.Wait)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "OnDisk"
+			o = append(o, 0xa6, 0x4f, 0x6e, 0x44, 0x69, 0x73, 0x6b)
+			o = msgp.AppendBool(o, z.OnDisk)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "ServiceName"
+			o = append(o, 0xab, 0x53, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.ServiceName)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "LogsSince"
+			o = append(o, 0xa9, 0x4c, 0x6f, 0x67, 0x73, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendDuration(o, z.LogsSince)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Follow"
+			o = append(o, 0xa6, 0x46, 0x6f, 0x6c, 0x6c, 0x6f, 0x77)
+			o = msgp.AppendBool(o, z.Follow)
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -276,6 +312,30 @@ func (z *AgentMonitorRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Wait")
 				return
 			}
+		case "OnDisk":
+			z.OnDisk, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OnDisk")
+				return
+			}
+		case "ServiceName":
+			z.ServiceName, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ServiceName")
+				return
+			}
+		case "LogsSince":
+			z.LogsSince, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LogsSince")
+				return
+			}
+		case "Follow":
+			z.Follow, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Follow")
+				return
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -296,7 +356,7 @@ func (z *AgentMonitorRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AgentMonitorRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.ServerID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 8 + msgp.StringPrefixSize + len(z.Session) + 9 + msgp.StringPrefixSize + len(z.LogLevel) + 8 + msgp.BoolSize + 16 + msgp.BoolSize + 9 + msgp.Int64Size + 5 + msgp.DurationSize + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.ServerID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 8 + msgp.StringPrefixSize + len(z.Session) + 9 + msgp.StringPrefixSize + len(z.LogLevel) + 8 + msgp.BoolSize + 16 + msgp.BoolSize + 9 + msgp.Int64Size + 5 + msgp.DurationSize + 7 + msgp.BoolSize + 12 + msgp.StringPrefixSize + len(z.ServiceName) + 10 + msgp.DurationSize + 7 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
 	return
 }
 
@@ -304,8 +364,8 @@ func (z *AgentMonitorRequest) Msgsize() (s int) {
 func (z *AgentMonitorResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Session == "" {
 		zb0001Len--
@@ -318,6 +378,10 @@ func (z *AgentMonitorResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Data == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Done == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -338,6 +402,11 @@ func (z *AgentMonitorResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Data"
 			o = append(o, 0xa4, 0x44, 0x61, 0x74, 0x61)
 			o = msgp.AppendBytes(o, z.Data)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Done"
+			o = append(o, 0xa4, 0x44, 0x6f, 0x6e, 0x65)
+			o = msgp.AppendBool(o, z.Done)
 		}
 	}
 	return
@@ -399,6 +468,12 @@ func (z *AgentMonitorResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			}
 			copy(z.Data, bts[:zb0002])
 			bts = bts[zb0002:]
+		case "Done":
+			z.Done, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Done")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -413,7 +488,7 @@ func (z *AgentMonitorResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AgentMonitorResponse) Msgsize() (s int) {
-	s = 1 + 8 + msgp.StringPrefixSize + len(z.Session) + 9 + msgp.Int64Size + 5 + msgp.BytesPrefixSize + len(z.Data)
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.Session) + 9 + msgp.Int64Size + 5 + msgp.BytesPrefixSize + len(z.Data) + 5 + msgp.BoolSize
 	return
 }
 

@@ -28,7 +28,7 @@ var shapes = map[string]any{
 	"/v1/job/x/plan": api.JobPlanResponse{}, "/v1/validate/job": api.JobValidateResponse{}, "/v1/job/x/dispatch": api.JobDispatchResponse{},
 	"/v1/job/x/periodic/force": api.PeriodicForceResponse{}, "/v1/job/x/revert": api.JobRegisterResponse{}, "/v1/job/x/evaluate": api.JobRegisterResponse{},
 	"/v1/nodes": []*api.NodeStub{}, "/v1/node/x": api.Node{}, "/v1/node/x/allocations": []*api.Allocation{}, "/v1/client/stats": api.HostStats{},
-	"/v1/agent/monitor": "a line", "/v1/client/metadata": api.NodeMetaResponse{},
+	"/v1/agent/monitor": "a line", "/v1/agent/monitor/export": "a line", "/v1/client/metadata": api.NodeMetaResponse{},
 	"/v1/client/identity": struct{ Claims map[string]any }{}, "/v1/client/identity/renew": api.Empty{},
 	"/v1/acl/identity/client-introduction-token": api.NodeIntroductionResponse{},
 	"/v1/node/x/drain":                           api.NodeWriteResponse{}, "/v1/node/x/eligibility": api.NodeWriteResponse{},

@@ -28,6 +28,7 @@ node drain -enable -yes -detach x
 node drain -disable x
 monitor -node-id x
 monitor -server-id leader -json
+monitor export -on-disk -node-id x
 node meta read -node-id x
 node meta apply -node-id x -unset b k=v
 node identity get x

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 )
 
 // Limits of every connection.
@@ -100,6 +101,9 @@ func (c *Conn) Ready(ctx context.Context) error {
 
 // Invoke calls a method by its name. It implements [Caller].
 func (c *Conn) Invoke(ctx context.Context, method string, req, resp any) error {
+	if parent := tracing.Parent(ctx); parent != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, traceKey, parent)
+	}
 	return fromStatus(ctx, method, c.cc.Invoke(ctx, pathPrefix+method, req, resp))
 }
 

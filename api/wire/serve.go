@@ -10,8 +10,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 )
 
 const serviceName = "nomad"
@@ -69,7 +71,9 @@ func bind(h Handler, cpu *CPU, r *requests) grpc.StreamHandler {
 			return toStatus(err)
 		}
 		defer done()
+		ctx, span := traced(ctx, h.Name)
 		resp, err := h.Serve(ctx, req)
+		span.End(err)
 		if err != nil {
 			return toStatus(err)
 		}
@@ -79,6 +83,20 @@ func bind(h Handler, cpu *CPU, r *requests) grpc.StreamHandler {
 		}
 		return stream.SendMsg(b)
 	}
+}
+
+// traceKey is the metadata with the traceparent of a call.
+const traceKey = "traceparent"
+
+// traced begins the span of a call that belongs to a trace.
+func traced(ctx context.Context, method string) (context.Context, tracing.Span) {
+	if !tracing.On() {
+		return ctx, tracing.Span{}
+	}
+	if v := metadata.ValueFromIncomingContext(ctx, traceKey); len(v) == 1 {
+		ctx = tracing.WithParent(ctx, v[0])
+	}
+	return tracing.Start(ctx, "rpc ", method)
 }
 
 // Recovered makes a handler that logs a panic and returns an internal fault.

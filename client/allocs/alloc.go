@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -200,6 +201,9 @@ func (a *Alloc) Update(next *api.Allocation) {
 // are and returns its error. It may be called once.
 func (a *Alloc) Run(ctx context.Context) error {
 	scope := &Scope{Alloc: a.Present(), life: ctx}
+	if a.marks == nil { // what an earlier agent process began has its spans
+		scope.life = tracing.OfEvaluation(ctx, scope.Alloc.EvalID)
+	}
 	engine := steps.New(a.list(), a.conf.Journal, a.conf.Pace, a.conf.Log.With("alloc_id", a.id))
 	engine.Observe = a.conf.StepDone
 	defer func() {
@@ -283,7 +287,7 @@ func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scop
 		case <-rising.Done():
 		}
 	})
-	err := engine.Up(rising, scope)
+	err := a.rise(rising, engine, scope)
 	stopped := rising.Err() != nil
 	cancel()
 	watch.Wait()
@@ -305,6 +309,22 @@ func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scop
 	case <-a.stopping:
 	}
 	return ctx.Err()
+}
+
+// rise runs the steps, in the trace of the evaluation that placed the allocation.
+func (a *Alloc) rise(ctx context.Context, engine *steps.Engine[Scope], scope *Scope) error {
+	if a.marks == nil {
+		ctx = tracing.OfEvaluation(ctx, scope.Alloc.EvalID)
+	}
+	ctx, span := tracing.Start(ctx, "allocation", "")
+	span.Set("alloc_id", a.id)
+	span.Set("node_id", scope.Alloc.NodeID)
+	err := engine.Up(ctx, scope)
+	span.End(err)
+	if id := tracing.ID(ctx); id != "" {
+		a.conf.Log.Debug("allocation is set up", "alloc_id", a.id, "trace_id", id)
+	}
+	return err
 }
 
 // resume continues the end of tasks that an earlier agent process led: they end in their order, and poststop tasks,

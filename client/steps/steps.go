@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/internal/retry"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 )
 
 // Step is one thing to bring up and take down. Both directions may be repeated at any time, also after a
@@ -66,7 +67,9 @@ func (e *Engine[S]) Up(ctx context.Context, scope *S) error {
 			return fmt.Errorf("record step %s: %w", s.Name(), err)
 		}
 		began := time.Now()
-		err := s.Up(ctx, scope)
+		within, span := tracing.Start(ctx, "step ", s.Name())
+		err := s.Up(within, scope)
+		span.End(err)
 		if e.Observe != nil {
 			e.Observe(s.Name(), time.Since(began), err)
 		}

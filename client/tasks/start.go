@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -84,7 +85,17 @@ func (t *task) begin(ctx context.Context, a *attempt) *outcome {
 		_ = t.change(lazily, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
 		return &outcome{exit: x, stopRequested: t.isStopRequested()}
 	}
-	return t.start(ctx, a)
+	if n, _ := t.upcoming(); n > 1 { // a trace ends with the first start
+		ctx = tracing.Apart(ctx)
+	}
+	ctx, span := tracing.Start(ctx, "task ", t.name)
+	out := t.start(ctx, a)
+	if out == nil {
+		span.End(nil)
+	} else {
+		span.End(out.err)
+	}
+	return out
 }
 
 func (t *task) isStopRequested() bool {
@@ -160,8 +171,10 @@ func (t *task) start(ctx context.Context, a *attempt) *outcome {
 		t.emit(failure(err))
 		return &outcome{err: err}
 	}
-	h, err := d.Start(starting, a.job)
+	began, span := tracing.Start(starting, "driver start ", a.spec.Driver)
+	h, err := d.Start(began, a.job)
 	err = a.cred.hide(err)
+	span.End(err)
 	if err == nil {
 		if err = t.mounted(a.spec); err != nil { // it was unmounted during the start: the task may have the directory below it
 			t.destroyAttempt(ctx, d, id)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/jobspec/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -84,7 +85,10 @@ type attempt struct {
 func (a *attempt) up(ctx context.Context, present *api.Allocation) error {
 	a.alloc, a.mounts, a.pluginEnv, a.cred, a.env, a.job = present, nil, nil, nil, nil, nil
 	for _, s := range a.steps {
-		if err := s.up(ctx, a); err != nil {
+		within, span := tracing.Start(ctx, "task step ", s.name())
+		err := s.up(within, a)
+		span.End(a.cred.hide(err))
+		if err != nil {
 			return err
 		}
 	}

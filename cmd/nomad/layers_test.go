@@ -194,6 +194,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"command/terminal"},
 	"github.com/hashicorp/go-metrics":             {"internal/metrics"},
 	"github.com/prometheus":                       {"internal/metrics"},
+	"go.opentelemetry.io":                         {"internal/tracing"},
 }
 
 func TestThirdPartyNamesStayInTheirPackages(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/link"
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/command/agent/logfile"
 	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/internal/slow"
@@ -90,7 +91,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 		debug.SetGCPercent(gcPercent)
 	}
 	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
-	a.inspect = inspect.New(inspect.Config{ID: cfg.Name, Log: log, Debug: cfg.EnableDebug || cfg.ACL.Enabled})
+	a.inspect = inspect.New(inspect.Config{ID: cfg.Name, Log: log, LogFile: logfile.Path(cfg.LogFile), Debug: cfg.EnableDebug || cfg.ACL.Enabled})
 	if a.tls, err = secure(cfg); err != nil {
 		return err
 	}
@@ -103,6 +104,11 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 	if err := a.openMetrics(); err != nil {
 		return err
 	}
+	closeTraces, err := a.openTraces()
+	if err != nil {
+		return err
+	}
+	defer closeTraces()
 	if err := a.build(); err != nil {
 		return errors.Join(err, a.abandon())
 	}

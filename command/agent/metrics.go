@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 )
 
 // openMetrics opens the sinks that the configuration names, also for the libraries of the agent.
@@ -43,4 +44,12 @@ func expiry(emit metrics.Emit, use string, r *wire.Reloadable) {
 	if !authority.IsZero() {
 		emit("agent.tls.ca.expiration_seconds", time.Until(authority).Seconds(), label)
 	}
+}
+
+// openTraces begins to send traces to the collector that the configuration names.
+func (a *agent) openTraces() (closer func(), err error) {
+	t := a.cfg.Telemetry.OTLP
+	return tracing.Open(tracing.Config{
+		Endpoint: t.Endpoint, Headers: t.Headers, Ratio: t.SampleRatio, Agent: a.cfg.Name, Region: a.cfg.Region, Version: a.version, Log: a.log.Named("traces"),
+	})
 }

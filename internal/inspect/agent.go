@@ -14,6 +14,8 @@ type Config struct {
 	ID string
 	// Log is the log of the whole agent; without an interceptor there is nothing to follow.
 	Log hclog.Logger
+	// LogFile is the path of the log file; empty without one.
+	LogFile string
 	// Debug permits profiles and the description of the host: enable_debug is set, or access control decides who may have them.
 	Debug bool
 }
@@ -22,7 +24,7 @@ type Config struct {
 type Agent struct {
 	conf Config
 	mu   sync.Mutex
-	open map[string]*monitor
+	open map[string]*session
 	// profiling is held while processors are profiled or a trace is taken: the runtime does one at a time.
 	profiling sync.Mutex
 	// describing is held while the host is described, which may hang with a mount.
@@ -30,7 +32,7 @@ type Agent struct {
 }
 
 // New makes an agent that is looked into.
-func New(c Config) *Agent { return &Agent{conf: c, open: map[string]*monitor{}} }
+func New(c Config) *Agent { return &Agent{conf: c, open: map[string]*session{}} }
 
 // allowed reports an error when profiles and descriptions of the host are refused.
 func (a *Agent) allowed() error {

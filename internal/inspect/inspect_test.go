@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -133,5 +135,99 @@ func TestHostAndProfiles(t *testing.T) {
 		if out, err := a.Profile(t.Context(), &api.AgentProfileRequest{Profile: p, GC: 1}); err != nil || len(out.Payload) == 0 {
 			t.Errorf("%s: %v", p, err)
 		}
+	}
+}
+
+// exported reads a stored log to its end.
+func exported(t *testing.T, a *inspect.Agent, r *api.AgentMonitorRequest) (string, error) {
+	t.Helper()
+	r.Wait = time.Second
+	all := ""
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		out, err := a.Monitor(t.Context(), r)
+		if err != nil {
+			return all, err
+		}
+		all += string(out.Data)
+		r.Session, r.Position = out.Session, out.Position
+		if out.Done {
+			return all, nil
+		}
+	}
+	t.Fatal("the log does not end")
+	return "", nil
+}
+
+func TestTheLogFileIsReadAsItWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nomad.log")
+	text := strings.Repeat("a line of the log\n", 50_000)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := inspect.New(inspect.Config{LogFile: path})
+	r := &api.AgentMonitorRequest{OnDisk: true}
+	first, err := a.Monitor(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("another file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Session, r.Position = first.Session, first.Position
+	if rest, err := exported(t, a, r); err != nil || string(first.Data)+rest != text {
+		t.Errorf("read %d bytes of %d: %v", len(first.Data)+len(rest), len(text), err)
+	}
+}
+
+// fakeJournal puts a program in the place of journalctl.
+func fakeJournal(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "journalctl"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestTheJournalIsReadAndFollowed(t *testing.T) {
+	a := inspect.New(inspect.Config{})
+	fakeJournal(t, `echo "$@"; head -c 3000000 /dev/zero | tr '\0' x`)
+	text, err := exported(t, a, &api.AgentMonitorRequest{ServiceName: "nomad.service", LogsSince: time.Hour})
+	if err != nil || len(text) < 3_000_000 || !strings.HasPrefix(text, "--unit=nomad.service --since=@") || strings.Contains(text, "--follow") {
+		t.Errorf("read %d bytes, %.100q, %v", len(text), text, err)
+	}
+	fakeJournal(t, `echo "$@"; sleep 600`)
+	if text := follow(t, a, &api.AgentMonitorRequest{ServiceName: "nomad", Follow: true, Wait: time.Second}, "short-iso"); !strings.Contains(text, "--follow") {
+		t.Errorf("read %q", text)
+	}
+	fakeJournal(t, `echo no such journal >&2; exit 1`)
+	if _, err := exported(t, a, &api.AgentMonitorRequest{ServiceName: "nomad"}); fault.Of(err) != fault.Unavailable || !strings.Contains(err.Error(), "no such journal") {
+		t.Errorf("a program that fails: %v", err)
+	}
+	t.Setenv("PATH", "")
+	if _, err := a.Monitor(t.Context(), &api.AgentMonitorRequest{ServiceName: "nomad"}); fault.Of(err) != fault.Unimplemented {
+		t.Errorf("without journalctl: %v", err)
+	}
+}
+
+func TestWhatAnExportRefuses(t *testing.T) {
+	a := inspect.New(inspect.Config{LogFile: "/dev/null"})
+	for text, r := range map[string]*api.AgentMonitorRequest{
+		"Cannot target journald and nomad log file simultaneously": {OnDisk: true, ServiceName: "nomad"}, "Cannot follow log file": {OnDisk: true, Follow: true},
+		"service name \"sshd\"": {ServiceName: "sshd"}, "service name \"--file=/nomad\"": {ServiceName: "--file=/nomad"}, "logs_since": {ServiceName: "nomad", LogsSince: -1},
+		"not a regular file": {OnDisk: true},
+	} {
+		if _, err := a.Monitor(t.Context(), r); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+	if _, err := inspect.New(inspect.Config{}).Monitor(t.Context(), &api.AgentMonitorRequest{OnDisk: true}); fault.Of(err) != fault.NotFound {
+		t.Errorf("without a log file: %v", err)
+	}
+	if err := inspect.CheckExport(&api.AgentMonitorRequest{}); err == nil || !strings.Contains(err.Error(), "Either -service-name or -on-disk") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -36,6 +36,18 @@ type monitor struct {
 	dropped int
 	json    bool
 	// news is signalled when a line is added.
+	news chan struct{}
+}
+
+// source is what a session reads.
+type source interface {
+	// piece returns what follows the position, the position of its end, and whether nothing follows that.
+	piece(position int64) (data []byte, next int64, done bool, err error)
+}
+
+// session is a source with what ends it.
+type session struct {
+	source
 	news   chan struct{}
 	remove func()
 	unused *time.Timer
@@ -66,12 +78,12 @@ func (m *monitor) Write(line []byte) (int, error) {
 }
 
 // piece removes what the caller has, and returns the next whole lines with the position of their end.
-func (m *monitor) piece(position int64) ([]byte, int64, error) {
+func (m *monitor) piece(position int64) ([]byte, int64, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := position - m.removed
 	if n < 0 || n > int64(len(m.kept)) {
-		return nil, 0, fault.New(fault.Invalid, "position %d is not in the log session, which has bytes %d to %d", position, m.removed, m.removed+int64(len(m.kept)))
+		return nil, 0, false, fault.New(fault.Invalid, "position %d is not in the log session, which has bytes %d to %d", position, m.removed, m.removed+int64(len(m.kept)))
 	}
 	m.kept, m.removed = append([]byte(nil), m.kept[n:]...), position
 	out := m.kept
@@ -81,7 +93,7 @@ func (m *monitor) piece(position int64) ([]byte, int64, error) {
 			out = out[:end+1]
 		}
 	}
-	return bytes.Clone(out), position + int64(len(out)), nil
+	return bytes.Clone(out), position + int64(len(out)), false, nil
 }
 
 // Monitor reads the log of the agent as it is written.
@@ -93,9 +105,9 @@ func (a *Agent) Monitor(ctx context.Context, r *api.AgentMonitorRequest) (*api.A
 	timer := time.NewTimer(min(max(r.Wait, 0), waitMax))
 	defer timer.Stop()
 	for {
-		data, position, err := m.piece(r.Position)
-		if err != nil || len(data) > 0 {
-			return &api.AgentMonitorResponse{Session: id, Data: data, Position: position}, err
+		data, position, done, err := m.piece(r.Position)
+		if err != nil || len(data) > 0 || done {
+			return &api.AgentMonitorResponse{Session: id, Data: data, Position: position, Done: done}, err
 		}
 		select {
 		case <-m.news:
@@ -108,7 +120,7 @@ func (a *Agent) Monitor(ctx context.Context, r *api.AgentMonitorRequest) (*api.A
 }
 
 // session returns the session of a request, or begins one.
-func (a *Agent) session(r *api.AgentMonitorRequest) (string, *monitor, error) {
+func (a *Agent) session(r *api.AgentMonitorRequest) (string, *session, error) {
 	if a == nil {
 		return "", nil, fault.New(fault.Unimplemented, "the log of this agent cannot be followed")
 	}
@@ -122,26 +134,39 @@ func (a *Agent) session(r *api.AgentMonitorRequest) (string, *monitor, error) {
 		m.unused.Reset(unusedMax)
 		return r.Session, m, nil
 	}
+	if len(a.open) >= monitorsMax {
+		return "", nil, fault.New(fault.Exhausted, "%d sessions follow the log of this agent, more are not possible: end one and try again", len(a.open))
+	}
+	begin := a.begin
+	if r.OnDisk || r.ServiceName != "" {
+		begin = a.export
+	}
+	m, err := begin(r)
+	if err != nil {
+		return "", nil, err
+	}
+	id := rand.Text()
+	m.unused = time.AfterFunc(unusedMax, func() { a.end(id) })
+	a.open[id] = m
+	return id, m, nil
+}
+
+// begin follows the log as it is written.
+func (a *Agent) begin(r *api.AgentMonitorRequest) (*session, error) {
 	log, ok := a.conf.Log.(hclog.InterceptLogger)
 	if !ok {
-		return "", nil, fault.New(fault.Unimplemented, "the log of this agent cannot be followed")
+		return nil, fault.New(fault.Unimplemented, "the log of this agent cannot be followed")
 	}
 	level := hclog.Info
 	if r.LogLevel != "" {
 		if level = hclog.LevelFromString(r.LogLevel); level == hclog.NoLevel || level == hclog.Off {
-			return "", nil, fault.New(fault.Invalid, "Unknown log level: %.40q is not one of trace, debug, info, warn, error", r.LogLevel)
+			return nil, fault.New(fault.Invalid, "Unknown log level: %.40q is not one of trace, debug, info, warn, error", r.LogLevel)
 		}
 	}
-	if len(a.open) >= monitorsMax {
-		return "", nil, fault.New(fault.Exhausted, "%d sessions follow the log of this agent, more are not possible: end one and try again", len(a.open))
-	}
-	id, m := rand.Text(), &monitor{news: make(chan struct{}, 1), json: r.LogJSON}
+	m := &monitor{news: make(chan struct{}, 1), json: r.LogJSON}
 	sink := hclog.NewSinkAdapter(&hclog.LoggerOptions{Level: level, Output: m, JSONFormat: r.LogJSON, IncludeLocation: r.IncludeLocation})
 	log.RegisterSink(sink)
-	m.remove = func() { log.DeregisterSink(sink) }
-	m.unused = time.AfterFunc(unusedMax, func() { a.end(id) })
-	a.open[id] = m
-	return id, m, nil
+	return &session{source: m, news: m.news, remove: func() { log.DeregisterSink(sink) }}, nil
 }
 
 func (a *Agent) end(id string) {

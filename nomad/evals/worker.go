@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/retry"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
@@ -63,7 +64,13 @@ type source interface {
 
 // serve processes one evaluation and reports the result to its source.
 func (w *worker) serve(ctx context.Context, d source, t *task) {
+	ctx, span := tracing.Evaluation(ctx, t.eval.ID, requested(t.eval.TriggeredBy), t.eval.PreviousEval)
 	err := w.attended(ctx, d, t)
+	span.Set("job", t.eval.JobID)
+	span.End(err)
+	if id := tracing.ID(ctx); id != "" {
+		w.Log.Debug("evaluation is processed", "eval", t.eval.ID, "job", t.eval.JobID, "namespace", t.eval.Namespace, "trace_id", id)
+	}
 	if err == nil {
 		began := time.Now()
 		err := d.done(ctx, t)
@@ -86,6 +93,11 @@ func (w *worker) serve(ctx context.Context, d source, t *task) {
 	if err := d.giveBack(parting, t); err != nil {
 		w.Log.Debug("evaluation was not given back", "eval", t.eval.ID, "error", err)
 	}
+}
+
+// requested reports whether a request creates evaluations with the trigger.
+func requested(trigger string) bool {
+	return trigger == api.TriggerJobRegister || trigger == api.TriggerJobDeregister || trigger == api.TriggerScaling
 }
 
 // attended processes the evaluation and calls keep at intervals. It stops when the source reports that another worker
@@ -173,10 +185,12 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	e, now := t.eval, time.Now()
 	w.quotas.At(tx.Line(), tx.TableIndex(state.TableAllocs, state.TableNamespaces, state.TableQuotas))
 	began := time.Now()
+	_, scheduling := tracing.Start(ctx, "schedule", "")
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 		Contended: t.contended, OppositeAlgorithm: t.apart, Rankings: &w.memory, Quotas: &w.quotas,
 	}, tx)
+	scheduling.End(err)
 	w.Metrics.Since(invocation(e), began)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -226,6 +227,13 @@ func (r *Raft) Failure() error { return r.machine.failure() }
 // Propose brings a command into the log and waits until it is applied here. When ctx ends first the
 // outcome is unknown and the error is a fault.Timeout.
 func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
+	ctx, span := tracing.Start(ctx, "raft apply ", MetricName(cmd.Kind()))
+	res, err := r.propose(ctx, cmd)
+	span.End(err)
+	return res, err
+}
+
+func (r *Raft) propose(ctx context.Context, cmd Command) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}

@@ -217,7 +217,7 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 func TestWhatIsNotInThisVersionIsSaid(t *testing.T) {
 	t.Parallel()
 	h := handler(objects())
-	for _, target := range []string{"/v1/agent/monitor/export", "/v1/client/allocation/a1/snapshot"} {
+	for _, target := range []string{"/v1/client/allocation/a1/snapshot"} {
 		expect(t, send(h, "GET", target, ""), 501, "not in this version")
 	}
 	expect(t, send(h, "GET", "/v1/sentinel/policies", ""), 501, "Nomad Enterprise only endpoint")

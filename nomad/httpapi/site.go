@@ -11,7 +11,6 @@ import (
 var later = []string{
 	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
 	"/v1/client/allocation/:id/snapshot",
-	"/v1/agent/monitor/export",
 	"/v1/operator/upgrade-check/vault-workload-identity",
 }
 

@@ -103,7 +103,7 @@ func (s *Service) Dispatch(ctx context.Context, r *api.JobDispatchRequest) (*api
 	}
 	c := &Dispatch{
 		Namespace: ns, JobID: r.JobID, InstanceID: dispatchID(r.JobID, r.IDPrefixTemplate, time.Now()), Meta: r.Meta,
-		Token: r.IdempotencyToken, Priority: r.Priority, EvalID: uuid.NewString(),
+		Token: r.IdempotencyToken, Priority: r.Priority, EvalID: s.evalID(ctx),
 	}
 	if len(r.Payload) > 0 {
 		c.Payload = snappy.Encode(nil, r.Payload)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/google/uuid"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -182,7 +180,7 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 	}
 	c := &Scale{
 		Namespace: ns, JobID: r.JobID, Group: group, Count: r.Count, Message: r.Message, Error: r.Error, Meta: r.Meta,
-		EvalID: uuid.NewString(), CountMax: s.Limits.Counts(), Versions: s.Config.Versions,
+		EvalID: s.evalID(ctx), CountMax: s.Limits.Counts(), Versions: s.Config.Versions,
 	}
 	res, err := s.judged(ctx, ns, r.JobID, func(old *api.Job) (fsm.Command, error) {
 		c.JobModifyIndex = r.JobModifyIndex

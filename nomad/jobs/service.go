@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/jobspec/bounds"
 	"github.com/open-nomad/open-nomad/jobspec/cron"
 	"github.com/open-nomad/open-nomad/jobspec/defaults"
@@ -177,7 +178,7 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	warnings := s.warnings(j, notes...)
 	rules.Drop(j)
 	c := &Register{
-		Job: j, Submission: s.kept(r.Submission), EvalID: uuid.NewString(), Priority: r.EvalPriority,
+		Job: j, Submission: s.kept(r.Submission), EvalID: s.evalID(ctx), Priority: r.EvalPriority,
 		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
 		KeepCounts: r.PreserveCounts, KeepResources: r.PreserveResources, Versions: s.Config.Versions,
 	}
@@ -284,7 +285,7 @@ func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (
 		return nil, err
 	}
 	res, err := s.Raft.Propose(ctx, &Deregister{
-		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: uuid.NewString(),
+		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: s.evalID(ctx),
 		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay, Force: r.Force,
 	})
 	if err != nil {
@@ -296,7 +297,7 @@ func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (
 // Evaluate makes a new evaluation of a job.
 func (s *Service) Evaluate(ctx context.Context, r *api.JobEvaluateRequest) (*api.JobRegisterResponse, error) {
 	res, err := s.Raft.Propose(ctx, &Evaluate{
-		Namespace: namespace(r.Namespace), JobID: r.JobID, EvalID: uuid.NewString(), ForceReschedule: r.EvalOptions.ForceReschedule,
+		Namespace: namespace(r.Namespace), JobID: r.JobID, EvalID: s.evalID(ctx), ForceReschedule: r.EvalOptions.ForceReschedule,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("evaluate job %q: %w", r.JobID, err)
@@ -363,4 +364,13 @@ func namespace(ns string) string {
 		return api.DefaultNamespace
 	}
 	return ns
+}
+
+// evalID makes the id of an evaluation: that of the trace of the request, if there is one, so that everyone who has the evaluation
+// finds the trace.
+func (s *Service) evalID(ctx context.Context) string {
+	if id := tracing.EvaluationID(ctx); id != "" && s.State.Read().Eval(id) == nil {
+		return id
+	}
+	return uuid.NewString()
 }

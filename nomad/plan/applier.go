@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -49,7 +50,9 @@ type Applier struct {
 func NewApplier(c Config) *Applier { return &Applier{Config: c, queue: newQueue()} }
 
 // Submit brings a plan in and waits for its outcome.
-func (a *Applier) Submit(ctx context.Context, s Submission) (*Outcome, error) {
+func (a *Applier) Submit(ctx context.Context, s Submission) (out *Outcome, err error) {
+	ctx, span := tracing.Start(ctx, "plan apply", "")
+	defer func() { span.End(err) }()
 	t := a.queue.push(s)
 	select {
 	case ans := <-t.done:

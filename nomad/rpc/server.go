@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -101,7 +102,9 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 	if !ok {
 		return fault.New(fault.Unimplemented, "unknown method %s", method)
 	}
+	ctx, span := tracing.Start(ctx, "rpc ", method)
 	got, err := h.Serve(ctx, req)
+	span.End(err)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/mask"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 )
 
 // SocketPathMax is how long the path of a unix socket may be.
@@ -141,10 +143,15 @@ func (c *Client) Close() error { return c.close() }
 // logged logs calls by name, code and duration; never their content, which may be secret.
 func (c *Client) logged(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	begin := time.Now()
+	ctx, span := tracing.Start(ctx, "csi ", method)
 	err := call(ctx, method, req, reply, cc, opts...)
 	if err != nil {
+		span.End(errors.New(status.Code(err).String()))
 		c.log.Debug("csi call", "method", method, "code", status.Code(err), "took", time.Since(begin))
-	} else if c.log.IsTrace() {
+		return err
+	}
+	span.End(nil)
+	if c.log.IsTrace() {
 		c.log.Trace("csi call", "method", method, "took", time.Since(begin))
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/metrics"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
 
@@ -40,6 +41,9 @@ type Telemetry struct {
 	DisableRPCRateLabels        bool `hcl:"disable_rpc_rate_metrics_labels"`
 	DisableAllocHooks           bool `hcl:"disable_allocation_hook_metrics"`
 
+	// OTLP is where traces go.
+	OTLP OTLP `hcl:"otlp"`
+
 	CirconusToken           string `hcl:"circonus_api_token"`
 	CirconusApp             string `hcl:"circonus_api_app"`
 	CirconusURL             string `hcl:"circonus_api_url"`
@@ -55,11 +59,29 @@ type Telemetry struct {
 	CirconusBrokerSelectTag string `hcl:"circonus_broker_select_tag"`
 }
 
+// OTLP is the block otlp: the collector of traces. Without an endpoint there are no traces.
+type OTLP struct {
+	// Endpoint is an http:// or https:// URL.
+	Endpoint string            `hcl:"endpoint"`
+	Headers  map[string]string `hcl:"headers"`
+	// SampleRatio is the share of traces that are recorded, 0 to 1. All agents should have the same.
+	SampleRatio float64 `hcl:"sample_ratio"`
+}
+
+// shown has no headers, which may hold a token.
+func (o OTLP) shown() map[string]any {
+	headers := map[string]string{}
+	for name := range o.Headers {
+		headers[name] = "<redacted>"
+	}
+	return map[string]any{"Endpoint": o.Endpoint, "Headers": headers, "SampleRatio": o.SampleRatio}
+}
+
 // intervalMin is the least time between two measurements.
 const intervalMin = 100 * time.Millisecond
 
 func defaultTelemetry() Telemetry {
-	return Telemetry{MemoryInterval: 10 * time.Second, MemoryRetention: time.Minute, Interval: time.Second, FilterDefault: true}
+	return Telemetry{MemoryInterval: 10 * time.Second, MemoryRetention: time.Minute, Interval: time.Second, FilterDefault: true, OTLP: OTLP{SampleRatio: 1}}
 }
 
 func atLeast(least time.Duration) func(reflect.Value, tree.Value) error {
@@ -81,6 +103,13 @@ var telemetryValues = map[string]func(reflect.Value, tree.Value) error{
 		_, _, err := metrics.Prefixes(list)
 		return err
 	}),
+	"telemetry.otlp.endpoint": checked(func(v reflect.Value) error { return tracing.Check(v.String()) }),
+	"telemetry.otlp.sample_ratio": checked(func(v reflect.Value) error {
+		if r := v.Float(); !(r >= 0 && r <= 1) {
+			return fmt.Errorf("%v is not between 0 and 1", r)
+		}
+		return nil
+	}),
 	"telemetry.circonus_submission_interval": checked(func(v reflect.Value) error {
 		_, err := time.ParseDuration(v.String())
 		return err
@@ -95,7 +124,7 @@ func (t Telemetry) shown() map[string]any {
 	}
 	return map[string]any{
 		"InMemoryCollectionInterval": t.MemoryInterval.String(), "InMemoryRetentionPeriod": t.MemoryRetention.String(),
-		"StatsiteAddr": t.StatsiteAddress, "StatsdAddr": t.StatsdAddress, "DataDogAddr": t.DatadogAddress, "DataDogTags": t.DatadogTags,
+		"OTLP": t.OTLP.shown(), "StatsiteAddr": t.StatsiteAddress, "StatsdAddr": t.StatsdAddress, "DataDogAddr": t.DatadogAddress, "DataDogTags": t.DatadogTags,
 		"PrometheusMetrics": t.Prometheus, "DisableHostname": t.DisableHostname, "UseNodeName": t.UseNodeName, "CollectionInterval": t.Interval.String(),
 		"PublishAllocationMetrics": t.PublishAllocs, "PublishNodeMetrics": t.PublishNode, "IncludeAllocMetadataInMetrics": t.AllocMetadata,
 		"AllowedMetadataKeysInMetrics": t.AllowedMetadata, "PrefixFilter": t.PrefixFilter, "FilterDefault": t.FilterDefault,

@@ -65,10 +65,16 @@ func Open(c Config) (*File, error) {
 
 // New makes a log whose file is opened by the first write.
 func New(c Config) *File {
-	if strings.HasSuffix(c.Path, "/") {
-		c.Path += Default
-	}
+	c.Path = Path(c.Path)
 	return &File{conf: c}
+}
+
+// Path returns the path of the file that a configuration names: a slash at the end names a directory.
+func Path(configured string) string {
+	if strings.HasSuffix(configured, "/") {
+		return configured + Default
+	}
+	return configured
 }
 
 // Reopen opens the file by its name again, after another program renamed it. After an error the old one stays.

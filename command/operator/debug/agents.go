@@ -108,8 +108,7 @@ func (c *capture) profiles(ctx, end context.Context, a agent) {
 	}
 }
 
-// profile takes one profile. The server and the node of one agent share a process, which takes one profile of its processors at a
-// time.
+// profile takes one profile.
 func (c *capture) profile(ctx context.Context, a agent, p profile) ([]byte, error) {
 	params := a.params()
 	if p.debug != "" {
@@ -120,22 +119,13 @@ func (c *capture) profile(ctx context.Context, a agent, p profile) ([]byte, erro
 		params.Set("seconds", strconv.Itoa(max(1, int(c.o.profile/time.Second))))
 		bound += c.o.profile
 	}
-	for try := 0; ; try++ {
-		release, err := c.slot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		body, _, err := c.read(ctx, bound, []string{"agent", "pprof", p.name}, params)
-		release()
-		if try == 5 || !errors.Is(err, fault.Exhausted) {
-			return body, err
-		}
-		select {
-		case <-time.After(c.o.profile):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	release, err := c.slot(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
+	body, _, err := c.read(ctx, bound, []string{"agent", "pprof", p.name}, params)
+	return body, err
 }
 
 // follow writes the log of an agent until the capture ends.
@@ -181,20 +171,24 @@ func (c *capture) copyLog(name string, in io.Reader) error {
 
 // exports captures what an agent wrote to its log before.
 func (c *capture) exports(ctx context.Context, a agent) {
-	read := func(name string, more ...string) {
-		body, _, err := c.read(ctx, 2*callMax, []string{"agent", "monitor", "export"}, a.params(append(more, "plain", "true")...))
+	read := func(name string, o rest.ExportOptions) {
+		ctx, cancel := context.WithTimeout(ctx, graceMax)
+		defer cancel()
+		o.ServerID, o.NodeID = a.server, a.node
+		body, err := c.s.MonitorExport(ctx, o)
 		if err == nil {
-			err = c.copyLog(a.dir+"/"+name, bytes.NewReader(body))
+			err = c.copyLog(a.dir+"/"+name, body)
+			_ = body.Close()
 		}
 		if err != nil {
 			c.failed(ctx, a.dir+"/"+name, err)
 		}
 	}
 	if c.o.logFile {
-		read("monitor_export.log", "on_disk", "true")
+		read("monitor_export.log", rest.ExportOptions{OnDisk: true})
 	}
 	if c.o.lookback > 0 {
-		read("journal_export.log", "service_name", "nomad", "logs_since", c.o.lookback.String())
+		read("journal_export.log", rest.ExportOptions{ServiceName: "nomad", Since: c.o.lookback})
 	}
 }
 

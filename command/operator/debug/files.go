@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// callMax bounds one call.
-	callMax = 15 * time.Second
+	// callMax bounds one call, and triesMax how often it is repeated.
+	callMax  = 15 * time.Second
+	triesMax = 5
 	// bodyMax bounds the response to one call, logMax the log of one agent, in bytes.
 	bodyMax = 64 << 20
 	logMax  = 256 << 20
@@ -98,8 +99,23 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// read makes one bounded call.
+// read makes one bounded call, again where the other side is busy: the server and the node of one agent share a process, which
+// describes its host and profiles its processors for one caller at a time.
 func (c *capture) read(ctx context.Context, bound time.Duration, at []string, params url.Values) (body []byte, next string, err error) {
+	for try := 0; ; try++ {
+		body, next, err = c.once(ctx, bound, at, params)
+		if try == triesMax || !errors.Is(err, fault.Exhausted) {
+			return body, next, err
+		}
+		select {
+		case <-time.After(max(time.Second, c.o.profile)):
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+}
+
+func (c *capture) once(ctx context.Context, bound time.Duration, at []string, params url.Values) (body []byte, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	r, err := c.s.Prepare(ctx, rest.RawRequest{Method: http.MethodGet, Path: at, Params: params})
@@ -238,7 +254,7 @@ func add(archive *tar.Writer, root *os.Root, prefix string, f file) error {
 		return err
 	}
 	defer in.Close()
-	err = archive.WriteHeader(&tar.Header{Name: path.Join(prefix, f.Path), Mode: 0o600, Size: f.Size, ModTime: time.Now(), Typeflag: tar.TypeReg})
+	err = archive.WriteHeader(&tar.Header{Name: path.Join(prefix, f.Path), Mode: 0o600, Size: f.Size, ModTime: time.Now().Truncate(time.Second), Typeflag: tar.TypeReg})
 	if err == nil {
 		_, err = io.CopyN(archive, in, f.Size)
 	}

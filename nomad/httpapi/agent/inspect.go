@@ -19,6 +19,7 @@ const monitorWait = time.Second
 func inspectRoutes(a *inspect.Agent) []endpoint.Route {
 	return []endpoint.Route{
 		{Method: "GET", Pattern: "/v1/agent/monitor", Right: agentRead, Stays: true, Serve: func(c *endpoint.Call) (any, error) { return nil, monitor(c, a) }},
+		{Method: "GET", Pattern: "/v1/agent/monitor/export", Right: agentRead, Stays: true, Serve: func(c *endpoint.Call) (any, error) { return nil, export(c, a) }},
 		{Method: "GET", Pattern: "/v1/agent/host", Right: agentWrite, Serve: func(c *endpoint.Call) (any, error) { return host(c, a) }},
 		{Method: "GET", Pattern: "/v1/agent/pprof/:id", Right: agentWrite, Serve: func(c *endpoint.Call) (any, error) { return nil, profile(c, a) }},
 	}
@@ -110,12 +111,42 @@ func monitor(c *endpoint.Call, here *inspect.Agent) error {
 			return err
 		}
 	}
+	return follow(c, here, way, req, out)
+}
+
+// export sends the stored log of an agent.
+func export(c *endpoint.Call, here *inspect.Agent) error {
+	way, node, server, err := target(c)
+	if err != nil {
+		return err
+	}
+	req := &api.AgentMonitorRequest{NodeID: node, ServerID: server, ServiceName: c.Params.Get("service_name"), QueryOptions: c.Query}
+	out := &endpoint.Frames{Call: c}
+	for name, into := range map[string]*bool{"on_disk": &req.OnDisk, "follow": &req.Follow, "plain": &out.Plain} {
+		if *into, err = c.Bool(name); err != nil {
+			return err
+		}
+	}
+	if since := c.Params.Get("logs_since"); since != "" {
+		if req.LogsSince, err = time.ParseDuration(since); err != nil {
+			return fault.New(fault.Invalid, "logs_since %.40q is not a duration such as 72h", since)
+		}
+	}
+	if err := inspect.CheckExport(req); err != nil {
+		return err
+	}
+	return follow(c, here, way, req, out)
+}
+
+// follow sends the pieces of a log until it ends.
+func follow(c *endpoint.Call, here *inspect.Agent, way wire.Caller, req *api.AgentMonitorRequest, out *endpoint.Frames) error {
 	for {
 		var piece *api.AgentMonitorResponse
+		var err error
 		switch {
 		case way == nil:
 			piece, err = here.Monitor(c.Context(), req)
-		case node != "":
+		case req.NodeID != "":
 			piece, err = wire.ClientAgentMonitor.Call(c.Context(), way, req)
 		default:
 			piece, err = wire.AgentMonitor.Call(c.Context(), way, req)
@@ -128,6 +159,9 @@ func monitor(c *endpoint.Call, here *inspect.Agent) error {
 			frame = api.StreamFrame{Data: piece.Data, FileEvent: "log"}
 		}
 		if err := out.Send(frame); err != nil {
+			return endpoint.ErrStreamed
+		}
+		if piece.Done {
 			return endpoint.ErrStreamed
 		}
 		req.Session, req.Position, req.Wait = piece.Session, piece.Position, monitorWait // the first response begins at once

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
 )
 
@@ -61,17 +62,23 @@ var ErrStreamed = errors.New("answer was streamed")
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	err := s.answer(w, r)
+	trace := ""
+	err := s.answer(w, r, &trace)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrStreamed):
 	default:
 		s.writeError(w, r, err)
 	}
-	s.Log.Debug("request", "method", r.Method, "path", Hidden(r, r.URL.Path), "took", time.Since(start)) // operators may follow the log at a level of their own
+	log := s.Log
+	if trace != "" {
+		log = log.With("trace_id", trace)
+	}
+	log.Debug("request", "method", r.Method, "path", Hidden(r, r.URL.Path), "took", time.Since(start)) // operators may follow the log at a level of their own
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
+// answer serves a request. It sets trace to the id of the trace, if there is one.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, trace *string) (err error) {
 	if at := r.URL.EscapedPath(); at != cleaned(at) {
 		return SendOn(w, r, cleaned(at))
 	}
@@ -95,6 +102,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := bound(r.Context(), route.Stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
+	if !route.Stays && q.MinIndex == 0 { // what waits for changes says nothing about the cluster
+		var span tracing.Span
+		ctx, span = tracing.Request(ctx, r.Method, route.Pattern, r.Header.Get("Traceparent"))
+		*trace = tracing.ID(ctx)
+		defer func() { span.End(spanError(err)) }()
+	}
 	ctx = s.CPU.For(ctx, r.RemoteAddr)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		ctx = wire.Once(ctx)
@@ -120,6 +133,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return ErrStreamed
+}
+
+// spanError is the error of a request as its span records it.
+func spanError(err error) error {
+	if errors.Is(err, ErrStreamed) {
+		return nil
+	}
+	return err
 }
 
 // SendOn redirects the client to another path, with its method, body and query.
