@@ -17,6 +17,7 @@ import (
 
 // An agent that dies during a download leaves no process and downloads again; restarts of the task keep the files.
 func TestArtifactsSurviveTheAgent(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	var downloads atomic.Int32
 	begun, release := make(chan struct{}, 9), make(chan struct{})

@@ -25,6 +25,7 @@ func refuses(t *testing.T, a *kit.Agent, words []string, args ...string) {
 }
 
 func TestPurgeWhileRunningFreesTheVolume(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
@@ -41,6 +42,7 @@ func TestPurgeWhileRunningFreesTheVolume(t *testing.T) {
 }
 
 func TestClaimedVolumeIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

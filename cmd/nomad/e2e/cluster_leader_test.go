@@ -177,6 +177,7 @@ func TestLeaderKilled(t *testing.T) {
 }
 
 func TestLeaderCutOff(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	old := c.leader(nil)
 	c.write("before")
@@ -205,6 +206,7 @@ func TestLeaderCutOff(t *testing.T) {
 }
 
 func TestFollowerKilledIsNotNoticed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	leader := c.leader(nil)
 	for _, s := range c.servers {

@@ -65,6 +65,7 @@ func TestVolumesAcrossLeaders(t *testing.T) {
 
 // TestFollowerCannotReachTheLeader asks a follower that is partitioned from the leader only.
 func TestFollowerCannotReachTheLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	leader := c.leader(nil)
 	var apart *kit.Host

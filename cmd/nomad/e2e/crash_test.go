@@ -11,6 +11,7 @@ import (
 )
 
 func TestAgentKilledWhileManyStart(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	const many = 20
@@ -86,6 +87,7 @@ func targets(a *kit.Agent) int {
 }
 
 func TestAgentKilledWhileManyStop(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	const many = 10

@@ -81,6 +81,7 @@ func stable(t *testing.T, a *kit.Agent, job string, version uint64) {
 }
 
 func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	const count = 3
 	a.Register(versioned("w", fmt.Sprintf(sleeps, "one"), count, rollout(nil)))
@@ -126,6 +127,7 @@ func TestRollingUpdate(t *testing.T) {
 }
 
 func TestCanariesWaitForTheirPromotion(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	canary := rollout(func(u *api.UpdateStrategy) { one := 1; u.Canary = &one })
 	a.Register(versioned("w", fmt.Sprintf(sleeps, "one"), 2, canary))
@@ -169,6 +171,7 @@ func TestCanariesWaitForTheirPromotion(t *testing.T) {
 }
 
 func TestAFailedDeploymentGoesBack(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	back := rollout(func(u *api.UpdateStrategy) { yes := true; u.AutoRevert = &yes })
 	a.Register(versioned("w", fmt.Sprintf(sleeps, "one"), 2, back))

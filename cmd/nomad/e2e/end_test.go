@@ -13,6 +13,7 @@ import (
 
 // TestExitCodeTellsWhetherTheAgentLeft stops agents that leave and that do not.
 func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
+	t.Parallel()
 	lab := kit.NewLab(t)
 	server, stays, leaves := lab.Host("s1"), lab.Host("n1"), lab.Host("n2")
 	server.Serve([]*kit.Host{server}, kit.Quick)
@@ -34,6 +35,7 @@ func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
 
 // TestDevelopmentAgentLeavesNothing ends agents whose jobs would be replaced, as in the tutorial.
 func TestDevelopmentAgentLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for range soaktest.Rounds(1, 5) {
 		a := kit.StartDev(t)
 		a.Plugin("hostpath")

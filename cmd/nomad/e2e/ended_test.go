@@ -20,6 +20,7 @@ const killsAtOnce = 6
 // TestAgentKilledWhileManyEnd: an attempt that started or ended is neither run again nor lost, whenever the agent was
 // killed.
 func TestAgentKilledWhileManyEnd(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	const many = 150
 	kills, dice := soaktest.Rounds(1, 5)*killsAtOnce, seeded(t)

@@ -9,6 +9,7 @@ import (
 
 // TestCommandsRunInATaskBeforeAndAfterARestartOfTheAgent: the task is taken up again, and commands run in it as before.
 func TestCommandsRunInATaskBeforeAndAfterARestartOfTheAgent(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Register(kit.ShellJob("shell", "sleep 1000"))
 	id := a.Running("shell", 1).ID

@@ -24,6 +24,7 @@ capability {
 `
 
 func TestBadInputThroughTheCommandLine(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.Register(a.PluginJob("other"))

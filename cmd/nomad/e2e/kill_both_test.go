@@ -19,6 +19,7 @@ setsid sh -c "trap '' INT TERM HUP; while :; do echo beat $me >> data/journal; s
 // TestAgentAndSupervisingProcessesKilledTogether: whenever that is, no task runs that nobody supervises, nobody writes
 // beside another, and nothing stays mounted or claimed.
 func TestAgentAndSupervisingProcessesKilledTogether(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	dice := seeded(t)

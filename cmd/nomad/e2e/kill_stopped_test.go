@@ -14,6 +14,7 @@ import (
 // TestSupervisingProcessesStoppedWhileManyEnd: processes that are stopped and continued at any moment, also while the
 // agent is killed, neither lose tasks nor run them twice, and a job can be stopped while they are.
 func TestSupervisingProcessesStoppedWhileManyEnd(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	dice := seeded(t)
 	const deaf = 10

@@ -17,6 +17,7 @@ import (
 // TestOnlyALoopbackInterface starts a second agent in a network namespace of its own and talks to it with
 // the command line from inside.
 func TestOnlyALoopbackInterface(t *testing.T) {
+	t.Parallel()
 	kit.WithoutACL(t, "starts its agents without the switch")
 	for _, tool := range []string{"unshare", "nsenter", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -49,6 +49,7 @@ func drained(t *testing.T, server *kit.Host, id string) *api.Node {
 }
 
 func TestDrainMovesServicesThenSystemJobs(t *testing.T) {
+	t.Parallel()
 	server, nodes := nodesLab(t)
 	left, right := nodes[0].NodeID(server), nodes[1].NodeID(server)
 	service := ofKind("svc", "service", 3)
@@ -134,6 +135,7 @@ func oneByOne(t *testing.T, server *kit.Host) {
 }
 
 func TestNodeDrainsItselfBeforeItsAgentEnds(t *testing.T) {
+	t.Parallel()
 	lab := kit.NewLab(t)
 	server, node, other := lab.Host("s1"), lab.Host("n1"), lab.Host("n2")
 	server.Serve([]*kit.Host{server}, kit.Quick)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestNodeFindsAnotherServer(t *testing.T) {
+	t.Parallel()
 	c := &cluster{t: t, lab: kit.NewLab(t)}
 	for i := range 3 {
 		c.servers = append(c.servers, c.lab.Host(fmt.Sprintf("s%d", i+1)))
@@ -77,6 +78,7 @@ func TestNodeFindsAnotherServer(t *testing.T) {
 }
 
 func TestNewLeaderTakesNoNodeForLost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	id := c.node.NodeID(c.servers[0])
 	old := c.leader(nil)

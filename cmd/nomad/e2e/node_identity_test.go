@@ -10,6 +10,7 @@ import (
 
 // TestNewNodeWaitsForAnOperator registers a node with default_ineligible.
 func TestNewNodeWaitsForAnOperator(t *testing.T) {
+	t.Parallel()
 	lab := kit.NewLab(t)
 	server, node := lab.Host("s1"), lab.Host("n1")
 	server.Serve([]*kit.Host{server}, kit.Quick)

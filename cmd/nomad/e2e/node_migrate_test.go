@@ -13,6 +13,7 @@ import (
 
 // TestDataMigratesDuringADrain moves a job with data to another node, and one whose data exceeds its disk.
 func TestDataMigratesDuringADrain(t *testing.T) {
+	t.Parallel()
 	server, nodes := nodesLab(t)
 	right := nodes[1].NodeID(server)
 	if out, code := server.Run("node", "eligibility", "-disable", right); code != 0 {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestSnapshotBringsTheWholeClusterBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	s := c.servers[1] // whichever leads
 	s.Register(kit.ShellJob("kept", "exec sleep 1000"))
@@ -61,6 +62,7 @@ func restore(s *kit.Host, body []byte) error {
 }
 
 func TestLeadershipMovesAndPeersGo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	old := c.leader(nil)
 	conf, err := old.API.Operator().RaftGetConfiguration(nil)

@@ -97,6 +97,7 @@ func TestTasksOutliveTheOnlyServerInTheSameAgent(t *testing.T) {
 // TestTasksOutliveAllServersDown kills all servers for longer than the lease. What has no lease goes on;
 // what has one stops, as nobody answers the node any more, and runs again when the servers are back.
 func TestTasksOutliveAllServersDown(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{1, 3} {
 		t.Run(fmt.Sprintf("servers-%d", count), func(t *testing.T) {
 			t.Parallel()

@@ -53,6 +53,7 @@ func ownerOf(t *testing.T, a *kit.Agent, pattern string) string {
 }
 
 func TestOwnerOfVolumeAndSubPath(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	if out, code := a.Run("volume", "create", volumeFile(t, 1234, "0750")); code != 0 {

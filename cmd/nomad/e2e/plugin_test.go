@@ -36,6 +36,7 @@ func beats(t *testing.T, a *kit.Agent) {
 }
 
 func TestPluginUpgradedWhileMounted(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
@@ -66,6 +67,7 @@ func TestPluginUpgradedWhileMounted(t *testing.T) {
 
 // TestPluginLeavesWithItsLastAllocation: the list of plugins ends with the last allocation of one, and so does what needs it.
 func TestPluginLeavesWithItsLastAllocation(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

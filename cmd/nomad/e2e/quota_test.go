@@ -25,6 +25,7 @@ limit {
 // TestNamespacesShareAQuota: two namespaces share 50 MB. The job of the second is blocked with the reason, and runs when
 // the first stops.
 func TestNamespacesShareAQuota(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	spec := filepath.Join(a.Dir, "quota.hcl")
 	if err := os.WriteFile(spec, []byte(teamQuota), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 // TestRestoreUnderAVolumeNeedsForce restores a state from before a job that uses a volume. The restored state does not
 // contain the job: its task must end before the next user of the volume starts.
 func TestRestoreUnderAVolumeNeedsForce(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

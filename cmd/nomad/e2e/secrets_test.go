@@ -58,6 +58,7 @@ func putVariable(t *testing.T, a *kit.Agent, path, value string) {
 }
 
 func TestTaskSecrets(t *testing.T) {
+	t.Parallel()
 	for what, prepare := range map[string]func(testing.TB) *kit.Agent{"open": kit.Prepare, "access control": kit.PrepareGuarded} {
 		t.Run(what, func(t *testing.T) { taskSecrets(t, prepare(t)) })
 	}

@@ -18,6 +18,7 @@ import (
 // TestServicesFollowTheirJob: a version whose check fails is rolled back, the instances stay registered meanwhile, and end with
 // the job.
 func TestServicesFollowTheirJob(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	open, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,6 +94,7 @@ func TestServicesFollowTheirJob(t *testing.T) {
 // TestTemplateFollowsAMovedService: a task finds the service of another job in a template, also after that job has moved to
 // another node.
 func TestTemplateFollowsAMovedService(t *testing.T) {
+	t.Parallel()
 	server, nodes := nodesLab(t)
 	left, right := nodes[0].NodeID(server), nodes[1].NodeID(server)
 	back, front := kit.ShellJob("back", quiet), kit.ShellJob("front", quiet)
@@ -138,6 +140,7 @@ func TestTemplateFollowsAMovedService(t *testing.T) {
 
 // TestJobAsPeopleWriteIt runs a job with an artifact, templates, a variable, a service and a CSI volume.
 func TestJobAsPeopleWriteIt(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "echo $GREETING $(cat local/peer) > data/result && cp data/result local/result; exec sleep 3600\n")

@@ -41,6 +41,7 @@ func says(t *testing.T, a *kit.Agent, alloc, text string) {
 }
 
 func TestVolumeThroughAnAttachment(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp", "-attach")
 	a.CreateVolume("hp", "v1")
@@ -82,6 +83,7 @@ func TestVolumeThroughAnAttachment(t *testing.T) {
 }
 
 func TestBlockDeviceVolume(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		t.Skip("no loop devices here")
 	}
@@ -134,6 +136,7 @@ func loops(t *testing.T, a *kit.Agent) []string {
 }
 
 func TestVolumePerAllocation(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	ids := []string{"v[0]", "v[1]", "v[2]"}
@@ -193,6 +196,7 @@ func TestVolumePerAllocation(t *testing.T) {
 }
 
 func TestReadersShareAVolume(t *testing.T) {
+	t.Parallel()
 	for _, way := range []struct {
 		name   string
 		create api.CSIVolumeAccessMode

@@ -16,6 +16,7 @@ import (
 // TestTheEventStreamOfTheSDK: the official client reads the life of a job from the stream, its objects decode, and the stream
 // ends with the agent.
 func TestTheEventStreamOfTheSDK(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	stream, err := a.API.EventStream().Stream(t.Context(), map[api.Topic][]string{api.TopicAll: {"*"}}, 1, &api.QueryOptions{Namespace: "*"})
 	if err != nil {

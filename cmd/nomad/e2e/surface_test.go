@@ -51,6 +51,7 @@ func refused(t *testing.T, err error, code int, text string) {
 
 // TestOfficialClient drives one agent through the official Go client.
 func TestOfficialClient(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

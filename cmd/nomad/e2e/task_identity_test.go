@@ -69,6 +69,7 @@ func item(t *testing.T, a *kit.Agent, path, value string) {
 
 // TestTaskReadsItsVariables reads variables in a task, through its socket with its identity.
 func TestTaskReadsItsVariables(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	a.Launch()
 	item(t, a, "nomad/jobs/web", "mine")
@@ -118,6 +119,7 @@ exec sleep 1000`, a.Binary))
 
 // TestIdentitiesAreRenewed renews identities with a ttl, also after a restart of the agent, which restarts no task.
 func TestIdentitiesAreRenewed(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	const ttl = 4 * time.Second
 	signalled := kit.ShellJob("signalled", `trap 'echo x >> local/signals' USR1; echo $$ > local/pid; while true; do sleep 0.1; done`)

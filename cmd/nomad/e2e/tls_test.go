@@ -167,6 +167,7 @@ func (s *sealed) until(what string, check func() error) {
 // TestMutualTLS: a server and a node with certificates run a job; who has none, or the wrong one, is
 // told so; new certificates are taken over while a query waits.
 func TestMutualTLS(t *testing.T) {
+	t.Parallel()
 	kit.WithoutACL(t, "starts its agents without the switch")
 	s := newSealed(t)
 	s.agent("server", "global-server-nomad", fmt.Sprintf(`

@@ -16,6 +16,7 @@ import (
 const forever = `echo start $NOMAD_ALLOC_ID >> data/journal; trap 'echo stop $NOMAD_ALLOC_ID >> data/journal; exit 0' INT TERM; while :; do echo beat $NOMAD_ALLOC_ID >> data/journal; sleep 0.05; done`
 
 func TestJobWritesAndAnotherReadsBack(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
@@ -51,6 +52,7 @@ func TestJobWritesAndAnotherReadsBack(t *testing.T) {
 }
 
 func TestVolumeMountsStayOutOfTheHost(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
@@ -71,6 +73,7 @@ func TestVolumeMountsStayOutOfTheHost(t *testing.T) {
 }
 
 func TestPluginKilledWhileMounted(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

@@ -20,6 +20,7 @@ import (
 // TestSecretsAreShownToNobody uses secrets of all kinds in all places where they may be, and some where they may not. They are
 // in no log, at the level TRACE, no list, no gauge, no error and no redacted snapshot.
 func TestSecretsAreShownToNobody(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	config := filepath.Join(a.Dir, "agent.hcl")
 	body, err := os.ReadFile(config)

@@ -55,6 +55,7 @@ func named(body, namespace string) []string {
 // TestNamespacesAreNotConfused sends each write about objects of a foreign namespace, with that namespace, the own one, all and
 // none in the query and in each object of the body. Nothing in the foreign namespace changes.
 func TestNamespacesAreNotConfused(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	a.Launch()
 	foreign := theirs(t, a)

@@ -86,6 +86,7 @@ capability {
 // TestSecretsAreInNoFile uses secrets of all kinds with one agent and then reads all files of the agent, its logs at the level
 // TRACE, the audit log, a snapshot, and what the API and the command line show.
 func TestSecretsAreInNoFile(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	config := filepath.Join(a.Dir, "agent.hcl")
 	body, err := os.ReadFile(config)

@@ -141,6 +141,7 @@ func theirs(t *testing.T, a *kit.Agent) map[string]string {
 // TestForeignObjectsAnswerLikeMissingOnes asks each route with an id for objects of a foreign namespace and for objects that do
 // not exist, each in several namespaces. The responses are the same bytes, and what is foreign stays as it is.
 func TestForeignObjectsAnswerLikeMissingOnes(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	a.Launch()
 	foreign := theirs(t, a)

@@ -17,6 +17,7 @@ import (
 // TestAFrozenHolderLosesItsLock freezes the holder of a lock and its command, as the pause of a machine does. Another takes the lock
 // after its TTL and delay; when the first one thaws, its command ends.
 func TestAFrozenHolderLosesItsLock(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	a.Launch()
 	a.Ready(1)

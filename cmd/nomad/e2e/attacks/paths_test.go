@@ -13,6 +13,7 @@ import (
 
 // TestPathsDoNotLeaveTheirRule requests variables of others by paths that begin with, or lead back from, a permitted one.
 func TestPathsDoNotLeaveTheirRule(t *testing.T) {
+	t.Parallel()
 	a := kit.PrepareGuarded(t)
 	a.Launch()
 	a.Ready(1)

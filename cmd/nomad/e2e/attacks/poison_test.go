@@ -179,6 +179,7 @@ func rule() *ours.ACLBindingRule {
 
 // TestEveryWriteIsListed compares the list with the route table.
 func TestEveryWriteIsListed(t *testing.T) {
+	t.Parallel()
 	listed := map[string]bool{}
 	for _, w := range writes() {
 		listed[w.pattern] = true
@@ -336,6 +337,7 @@ func (w write) bodies(t *testing.T) (out []string) {
 // TestPoisonedWritesEndNoServer sends bad bodies to every HTTP write of three servers: all are answered or refused, and
 // after a restart of the servers all is there.
 func TestPoisonedWritesEndNoServer(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, true)
 	s := b.servers[0]
 	s.Register(kit.ShellJob("kept", "exec sleep 10000"))

@@ -29,6 +29,7 @@ import (
 // TestAttackersAreRefused tries what the holders of certificates, of the gossip key and of copies can try, and that
 // people save and restore through each server.
 func TestAttackersAreRefused(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, kit.ACL)
 	b.servers[0].Register(kit.ShellJob("victim", "exec sleep 10000"))
 	alloc := b.servers[0].Running("victim", 1)

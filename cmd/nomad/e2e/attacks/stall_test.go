@@ -176,6 +176,7 @@ func rpcAddress(tb testing.TB, a *kit.Agent) string {
 const noise = 25 * time.Millisecond
 
 func TestStalledConnectionsOfOneAddressHurtNobodyElse(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	var tries []string
 	for range 3 { // others use the machine too
@@ -200,6 +201,7 @@ func BenchmarkStalledConnections(b *testing.B) {
 // TestSlowClientsAreEnded: heads, bodies and readers that come a byte at a time or not at all are closed in time, all at
 // once so that the test takes as long as the slowest.
 func TestSlowClientsAreEnded(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Register(kit.ShellJob("talker", "exec yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
 	alloc := a.Running("talker", 1)

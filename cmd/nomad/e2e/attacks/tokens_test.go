@@ -77,6 +77,7 @@ const reader = `
 
 // TestAClientAsksTheServersAboutTokens reads logs, files, the agent and its gauges at an agent that is only a client.
 func TestAClientAsksTheServersAboutTokens(t *testing.T) {
+	t.Parallel()
 	server, node, alloc := guarded(t)
 	good := server.ClientToken("reader", reader)
 	other := server.ClientToken("other", `namespace "elsewhere" { policy = "write" } operator { policy = "write" }`)
@@ -131,6 +132,7 @@ func nodeSecret(t *testing.T, node *kit.Host) string {
 // TestWaitingReadsEndWithTheirToken: blocking queries and followed logs, at the server and at the client, end when their token
 // is deleted or expires.
 func TestWaitingReadsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
 	server, node, alloc := guarded(t)
 	server.ClientToken("reader", reader)
 	var jobs []json.RawMessage

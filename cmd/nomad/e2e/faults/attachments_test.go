@@ -10,6 +10,7 @@ import (
 )
 
 func TestOperatorEndsAnAttachmentThatTheDriverKeeps(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	h := b.nodes[0]
@@ -59,6 +60,7 @@ func TestOperatorEndsAnAttachmentThatTheDriverKeeps(t *testing.T) {
 
 // One forced detach frees a volume that is claimed and attached when its plugin is gone for good.
 func TestOneForcedDetachFreesTheVolumeOfAPluginThatIsGone(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	b.allowed = []string{"detach-while-staged n1"} // the node unmounts without the driver

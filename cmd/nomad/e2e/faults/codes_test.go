@@ -248,6 +248,7 @@ func (b *bed) raftIndex() int {
 }
 
 func TestFault12HangingControllerCallDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	for _, id := range []string{"up", "down", "other"} {
 		b.volume(id, nil)
@@ -280,6 +281,7 @@ func TestFault12HangingControllerCallDelaysNobodyElse(t *testing.T) {
 }
 
 func TestFault12FinalCodesFailAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	var faults []script.Fault
 	rpcs := []string{"ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"}

@@ -33,6 +33,7 @@ func (b *bed) status(h *kit.Host, want string) time.Duration {
 }
 
 func TestFault02AgentKilledAndBackSoon(t *testing.T) {
+	t.Parallel()
 	// A grace that a busy machine does not exceed.
 	b := layout{nodes: 2, attach: true, times: "heartbeat_grace = \"30s\""}.bed(t)
 	b.volume("v1", nil)
@@ -74,6 +75,7 @@ func TestFault02AgentKilledAndBackSoon(t *testing.T) {
 }
 
 func TestFault02AgentKilledAndBackAfterNodeDown(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", map[string]any{"FenceAfter": 2 * time.Second})
 	b.Register(on(writer("w", "v1"), b.nodes[0]))
@@ -113,6 +115,7 @@ func (b *bed) reaches(alloc string) {
 }
 
 func TestFault03TaskKilled(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	for _, id := range []string{"again", "moves"} {
 		b.volume(id, nil)

@@ -52,6 +52,7 @@ func plugins(h *kit.Host) []int {
 }
 
 func TestMountsServedByProcessesOutliveTheirPlugin(t *testing.T) {
+	t.Parallel()
 	b, _ := fuseBed(t)
 	h := b.nodes[0]
 	var took []time.Duration
@@ -101,6 +102,7 @@ func TestMountsServedByProcessesOutliveTheirPlugin(t *testing.T) {
 }
 
 func TestClaimIsFreedThoughAnUnstageFailed(t *testing.T) {
+	t.Parallel()
 	b, _ := fuseBed(t)
 	b.faults(script.Fault{RPC: "NodeUnstageVolume", Code: internal, Text: "the helper is busy", Times: 1})
 	began := time.Now()

@@ -10,6 +10,7 @@ import (
 )
 
 func TestFault14HostileRequests(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1, true)
 	b.volume("v1", nil)
 	spec := func(field, value string) string {

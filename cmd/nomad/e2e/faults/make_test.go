@@ -11,6 +11,7 @@ import (
 )
 
 func TestFault12CreateAndDelete(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1, true)
 	remove := func(id string) error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, b.API.Address()+"/v1/volume/csi/"+id+"/delete", nil)

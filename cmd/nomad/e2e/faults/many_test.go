@@ -11,6 +11,7 @@ import (
 )
 
 func TestFault10ManyStartAndStopTogether(t *testing.T) {
+	t.Parallel()
 	many, rounds := 50, soaktest.Rounds(1, 5)
 	b := newBed(t, 2, true)
 	id := func(i int) string { return fmt.Sprint("v", i) }
@@ -84,6 +85,7 @@ func (b *bed) count(status string, want int) error {
 }
 
 func TestFault11TwoJobsRaceForOneVolume(t *testing.T) {
+	t.Parallel()
 	rounds := soaktest.Rounds(10, 50)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)

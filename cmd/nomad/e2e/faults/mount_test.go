@@ -63,6 +63,7 @@ func (b *bed) event(alloc, kind, words string) time.Duration {
 }
 
 func TestFault20MountHangsAndDies(t *testing.T) {
+	t.Parallel()
 	for _, dead := range []bool{true, false} {
 		t.Run(map[bool]string{true: "dies", false: "hangs"}[dead], func(t *testing.T) {
 			b := newBed(t, 1, true)

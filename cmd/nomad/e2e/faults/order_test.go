@@ -11,6 +11,7 @@ import (
 )
 
 func TestFault08PluginJobStoppedWhileMounted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	b.Register(writer("w", "v1"))
@@ -66,6 +67,7 @@ func TestFault08PluginJobStoppedWhileMounted(t *testing.T) {
 }
 
 func TestFault09DrainWithSlowUnmount(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	// The first controller in the order of ids makes the calls: it shall be the one that is drained.

@@ -183,6 +183,7 @@ func (o turn) checked(t *testing.T) {
 }
 
 func TestFault05PartitionsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	rounds := soaktest.Rounds(3, 12)
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {

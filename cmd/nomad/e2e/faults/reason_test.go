@@ -36,6 +36,7 @@ func (b *bed) says(what, path string, words ...string) time.Duration {
 }
 
 func TestFault21WhateverWaitsSaysWhy(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	var worst time.Duration
 	var shown []string

@@ -25,6 +25,7 @@ func rather(j *api.Job, h *kit.Host) *api.Job {
 }
 
 func TestFault12NodeWithoutRoomGetsNoMore(t *testing.T) {
+	t.Parallel()
 	for _, rpc := range []string{"NodeStageVolume", "ControllerPublishVolume"} {
 		t.Run(rpc, func(t *testing.T) {
 			b := newBed(t, 2, true)
@@ -72,6 +73,7 @@ func TestFault12NodeWithoutRoomGetsNoMore(t *testing.T) {
 }
 
 func TestFault18VolumeExpandedWhileClaimed(t *testing.T) {
+	t.Parallel()
 	rounds := soaktest.Rounds(3, 12)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)

@@ -55,6 +55,7 @@ func (b *bed) refusals(volume, rpc string, often int) {
 }
 
 func TestSecretsAreCorrectedRotatedAndNeverShown(t *testing.T) {
+	t.Parallel()
 	const first, wrong, second = "correct-horse-7731", "wrnog-horse-7731", "battery-staple-9942"
 	b := newBed(t, 2, true)
 	b.asks(first)
@@ -98,6 +99,7 @@ func TestSecretsAreCorrectedRotatedAndNeverShown(t *testing.T) {
 
 // TestDetachGoesOnWithTheSecretsOfTheAttachment has an operator store the next secret before the provider takes it.
 func TestDetachGoesOnWithTheSecretsOfTheAttachment(t *testing.T) {
+	t.Parallel()
 	const first, second = "correct-horse-7731", "battery-staple-9942"
 	b := newBed(t, 1, true)
 	b.asks(first)
@@ -123,6 +125,7 @@ func TestDetachGoesOnWithTheSecretsOfTheAttachment(t *testing.T) {
 // TestSecretsOfAVariable has the secrets of a volume in a variable: a change of the variable needs no registration, and a
 // rotation of the root key no attention.
 func TestSecretsOfAVariable(t *testing.T) {
+	t.Parallel()
 	const first, second, third, sealed = "correct-horse-7731", "battery-staple-9942", "third-secret-5518", "sealed-secret-6627"
 	b := newBed(t, 1, true)
 	must := func(args ...string) string {
@@ -203,6 +206,7 @@ func TestSecretsOfAVariable(t *testing.T) {
 
 // TestAMountWaitsForItsVariable has a driver that does not attach: the node asks for the secrets.
 func TestAMountWaitsForItsVariable(t *testing.T) {
+	t.Parallel()
 	const value = "correct-horse-7731"
 	b := newBed(t, 1, false)
 	put := func() {

@@ -43,6 +43,7 @@ func (b *bed) grows(job, volume string) {
 }
 
 func TestFault17AgentRestartedThenOneOfTwoUsersStops(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.many("v1")
 	h := b.nodes[0]
@@ -75,6 +76,7 @@ func TestFault17AgentRestartedThenOneOfTwoUsersStops(t *testing.T) {
 }
 
 func TestFault18VolumeEditedWhileClaimed(t *testing.T) {
+	t.Parallel()
 	rounds := soaktest.Rounds(5, 30)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
@@ -113,6 +115,7 @@ func TestFault18VolumeEditedWhileClaimed(t *testing.T) {
 }
 
 func TestFault19TwoWritersStartTogether(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.many("v1")
 	// Slow calls would overlap if they could.
@@ -138,6 +141,7 @@ func TestFault19TwoWritersStartTogether(t *testing.T) {
 }
 
 func TestFault15DeletedWhileUsed(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	b.Register(writer("w", "v1"))
@@ -159,6 +163,7 @@ func TestFault15DeletedWhileUsed(t *testing.T) {
 }
 
 func TestFault22TwoSpecsForOneVolume(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	how := "second spec refused"

@@ -13,6 +13,7 @@ import (
 )
 
 func TestFault01StoppedJobGivesItsVolumeToTheWaiting(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	rounds := soaktest.Rounds(5, 20)
@@ -85,6 +86,7 @@ func median(times []time.Duration) time.Duration {
 }
 
 func TestFault16VolumeStaysUntilALongShutdownEnded(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	slow := func(id, volume string) *api.Job {
 		j := writer(id, volume)
@@ -177,6 +179,7 @@ func (b *bed) tell(job string) string {
 }
 
 func TestFault16UpdateAndPreemptionWaitForALongShutdown(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 1, true)
 	slow := func(id string) *api.Job {
 		j := writer(id, id)
