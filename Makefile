@@ -79,10 +79,10 @@ check: supervise
 test: unit e2e sdk
 
 # Every package once: with the race detector where goroutines meet, without it elsewhere. make check has vetted them. Many
-# tests wait, so one package more than there are processors is tested at a time.
+# tests wait, so one package more than there are processors is tested at a time, and more tests of a package.
 unit: supervise tools $(TESTLOG)
 	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED)
-	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -timeout 15m $(RACED) | $(LOGGED) -run race
+	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -parallel 4 -timeout 15m $(RACED) | $(LOGGED) -run race
 
 # Shows what go test shows, and counts what was skipped.
 $(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)
@@ -95,7 +95,7 @@ tools:
 e2e: build tools $(TESTLOG)
 	@rm -f $(E2E_TABLE)
 	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
-	  $(GO) test -json -vet off -timeout 25m -count=1 -p $(ATONCE) ./... | $(LOGGED); status=$$?; \
+	  $(GO) test -json -vet off -timeout 25m -count=1 -p $(ATONCE) -parallel $(ATONCE) ./... | $(LOGGED); status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 

@@ -25,19 +25,19 @@ func leaseLab(t *testing.T, policy string) (server, holder, other *kit.Host, jou
 // leaseLabOf is the same with several servers.
 func leaseLabOf(t *testing.T, count int, policy string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
 	t.Helper()
-	return fenceLab(t, count, "lease", policy)
+	return fenceLab(t, count, "lease", policy, kit.Quick)
 }
 
 // fenceLab is the same with another fence of the volume: the driver attaches unless it is "lease". Its detach is
-// bookkeeping, which keeps nobody from writing.
-func fenceLab(t *testing.T, count int, fence, policy string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
+// bookkeeping, which keeps nobody from writing. The server blocks have the lines times.
+func fenceLab(t *testing.T, count int, fence, policy, times string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
 	t.Helper()
 	lab = kit.NewLab(t)
 	for i := range count {
 		servers = append(servers, lab.Host(fmt.Sprintf("s%d", i+1)))
 	}
 	for _, s := range servers {
-		s.Serve(servers, kit.Quick)
+		s.Serve(servers, times)
 	}
 	server := servers[0]
 	server.Until(30*time.Second, "a leader", func() error {
@@ -202,7 +202,7 @@ func TestPartitionedTaskStopsBeforeItsVolumeMoves(t *testing.T) {
 // drivers whose detach is bookkeeping. With both fences the task ends first.
 func TestPartitionedTaskStopsBeforeItsStorageMoves(t *testing.T) {
 	t.Parallel()
-	_, servers, holder, _, journal := fenceLab(t, 1, "both", "fence")
+	_, servers, holder, _, journal := fenceLab(t, 1, "both", "fence", kit.Quick)
 	server := servers[0]
 	cut := time.Now()
 	holder.Cut()

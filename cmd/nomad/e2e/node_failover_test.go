@@ -20,7 +20,7 @@ func TestNodeFindsAnotherServer(t *testing.T) {
 	c.node = c.lab.Host("n1")
 	for _, s := range c.servers {
 		// Slow enough that the node is not lost while it looks for another server.
-		s.Serve(c.servers, "heartbeat_grace = \"5s\"\nmin_heartbeat_ttl = \"1s\"\nfailover_heartbeat_ttl = \"10s\"")
+		s.Serve(c.servers, "heartbeat_grace = \"5s\"\nmin_heartbeat_ttl = \"1s\"\nfailover_heartbeat_ttl = \"10s\"\nraft_multiplier = 3")
 	}
 	leader := c.leader(nil)
 	c.voters(3)

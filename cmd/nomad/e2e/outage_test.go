@@ -101,7 +101,7 @@ func TestTasksOutliveAllServersDown(t *testing.T) {
 	for _, count := range []int{1, 3} {
 		t.Run(fmt.Sprintf("servers-%d", count), func(t *testing.T) {
 			t.Parallel()
-			lab, servers, holder, _, journal := leaseLabOf(t, count, "fence")
+			lab, servers, holder, _, journal := fenceLab(t, count, "lease", "fence", "") // no node is lost before it has found the servers again
 			server := servers[0]
 			plugin := server.PluginJob("hp")
 			plugin.TaskGroups[0].Tasks[0].Config["args"] = []string{"csi-hostpath", "-state-dir", lab.Path("attached"), "-node-id", "${node.unique.name}", "-attach"}
