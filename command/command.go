@@ -30,6 +30,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/status"
 	"github.com/open-nomad/open-nomad/command/system"
 	"github.com/open-nomad/open-nomad/command/tls"
+	"github.com/open-nomad/open-nomad/command/ui"
 	"github.com/open-nomad/open-nomad/command/variables"
 	"github.com/open-nomad/open-nomad/command/view"
 	"github.com/open-nomad/open-nomad/command/volume"
@@ -97,7 +98,7 @@ func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), event.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
 		system.Group(), namespace.Group(), quota.Group(), service.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
-		status.Any("status"), monitor.Agent("monitor"), status.AgentInfo("agent-info"), version(),
+		status.Any("status"), monitor.Agent("monitor"), status.AgentInfo("agent-info"), ui.Open("ui"), version(),
 	}
 }
 

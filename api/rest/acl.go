@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // Objects reads and writes the objects of one kind that have a list of stubs S and one path per object T.
@@ -90,6 +91,18 @@ func (c *Client) ACLBootstrap(ctx context.Context, secret string) (*api.ACLToken
 func (c *Client) ACLTokenSelf(ctx context.Context) (*api.ACLToken, error) {
 	out, _, err := get[*api.ACLToken](ctx, c, Query{}, "acl", "token", "self")
 	return out, err
+}
+
+// ACLOneTimeToken makes a secret that can be exchanged once for the client's own token.
+func (c *Client) ACLOneTimeToken(ctx context.Context) (*api.OneTimeToken, error) {
+	out, err := put[struct{ OneTimeToken *api.OneTimeToken }](ctx, c, nil, nil, "acl", "token", "onetime")
+	if err != nil {
+		return nil, err
+	}
+	if out.OneTimeToken == nil {
+		return nil, fault.New(fault.Internal, "the response has no one-time token")
+	}
+	return out.OneTimeToken, nil
 }
 
 // ACLPoliciesSelf lists the policies of the client's own token.

@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/ui"
 )
 
 // gcPercent is the default of GOGC for the agent: its heap grows to 1.5 times the live objects.
@@ -237,7 +238,17 @@ func (a *agent) run(ctx context.Context) error {
 }
 
 func (a *agent) serveHTTP(ctx context.Context) error {
-	server := httpapi.Server(httpapi.New(a.httpConfig()))
+	c := a.httpConfig()
+	if u := a.cfg.UI; u.Enabled {
+		page, err := ui.New(ui.Config{
+			Label: u.Label.Text, LabelBackground: u.Label.Background, LabelText: u.Label.TextColor, Policy: u.Policy.Sources(),
+		})
+		if err != nil {
+			return fmt.Errorf("web user interface: %w", err)
+		}
+		c.UI = page
+	}
+	server := httpapi.Server(httpapi.New(c))
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	server.ErrorLog = complaints{a.log.Named("http")}.logger()

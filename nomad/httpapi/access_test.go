@@ -20,7 +20,7 @@ import (
 
 // openRoutes need no token.
 var openRoutes = []string{
-	"GET /", "GET /ui/", "GET /ui/:id", "GET /v1/status/leader", "GET /v1/status/peers", "GET /v1/regions", "GET /v1/agent/health", "GET /v1/metrics",
+	"GET /", "GET /v1/status/leader", "GET /v1/status/peers", "GET /v1/regions", "GET /v1/agent/health", "GET /v1/metrics",
 	"GET /.well-known/jwks.json", "GET /.well-known/openid-configuration", "GET /v1/operator/license", "PUT /v1/operator/license",
 	"PUT /v1/acl/bootstrap", "PUT /v1/acl/token/onetime/exchange", "GET /v1/acl/auth-methods", "PUT /v1/acl/login", "PUT /v1/acl/oidc/auth-url",
 	"PUT /v1/acl/oidc/complete-auth",

@@ -57,7 +57,9 @@ type Config struct {
 	Headers map[string]string
 	// Extra handles further path prefixes, such as "/debug/pprof/". With access control they need agent:write.
 	Extra map[string]http.Handler
-	Log   hclog.Logger
+	// UI serves the web user interface below /ui/; nil refuses these paths.
+	UI  http.Handler
+	Log hclog.Logger
 	// CPU are the limits of the server in the same process; nil makes new ones.
 	CPU *wire.CPU
 	// Stall is how long a client may pause while it sends a body or receives a response; 0 means 30 seconds.

@@ -74,6 +74,10 @@ func New(c Config) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
+		if r.URL.Path == "/ui" || strings.HasPrefix(r.URL.Path, "/ui/") {
+			c.page(w, r)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") || strings.HasPrefix(r.URL.Path, "/v1/event/") || r.Header.Get("Upgrade") != "" {
 			site.ServeHTTP(w, r) // streams flush small pieces, files may be compressed already, and WebSockets take the connection
 			return

@@ -43,18 +43,19 @@ func refusedRoutes() []endpoint.Route {
 // siteRoutes are for browsers, and for what asks without knowing the API.
 var siteRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/", Serve: siteHome},
-	{Method: "GET", Pattern: "/ui/", Serve: sitePage},
-	{Method: "GET", Pattern: "/ui/:id", Serve: sitePage},
 	{Method: "GET", Pattern: "/v1/operator/license", Serve: license},
 	{Method: "PUT", Pattern: "/v1/operator/license", Serve: notFree},
 }
 
 func siteHome(c *endpoint.Call) (any, error) { return nil, endpoint.SendOn(c.W, c.R, "/ui/") }
 
-func sitePage(c *endpoint.Call) (any, error) {
-	c.W.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = c.W.Write([]byte("<!doctype html><title>open-nomad</title><p>The web interface is not in this version.\n"))
-	return nil, endpoint.ErrStreamed
+// page serves the web user interface. Its files need no token: they are the same for all users.
+func (c Config) page(w http.ResponseWriter, r *http.Request) {
+	if c.UI == nil {
+		http.Error(w, "The web user interface is disabled on this agent: see ui.enabled in its configuration", http.StatusNotFound)
+		return
+	}
+	c.UI.ServeHTTP(w, r)
 }
 
 func license(c *endpoint.Call) (any, error) {

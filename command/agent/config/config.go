@@ -44,6 +44,8 @@ type Config struct {
 	Telemetry Telemetry `hcl:"telemetry"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`
+	// UI is the web user interface.
+	UI UI `hcl:"ui"`
 	// HTTPHeaders are added to every response of the HTTP API.
 	HTTPHeaders map[string]string `hcl:"http_api_response_headers"`
 
@@ -390,6 +392,7 @@ func Default() *Config {
 		ACL:       ACL{TokenTTL: 30 * time.Second, PolicyTTL: 30 * time.Second, RoleTTL: 30 * time.Second},
 		Limits:    Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
 		Telemetry: defaultTelemetry(),
+		UI:        UI{Enabled: true, ShowCLIHints: true},
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
 			Artifact: Artifact{

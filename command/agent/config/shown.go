@@ -39,6 +39,7 @@ func (c *Config) Shown() map[string]any {
 			"VerifyServerHostname": c.TLS.VerifyServerHostname, "VerifyHTTPSClient": c.TLS.VerifyHTTPSClient, "RPCUpgradeMode": c.TLS.RPCUpgradeMode,
 			"TLSMinVersion": c.TLS.MinVersion, "TLSCipherSuites": c.TLS.CipherSuites,
 		},
+		"UI":                     c.UI.shown(),
 		"HTTPAPIResponseHeaders": headersShown(c.HTTPHeaders),
 	}
 }

@@ -92,6 +92,7 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.Client.Artifact.wrong()...)
 	errs = append(errs, c.ACL.wrong()...)
 	errs = append(errs, c.Audit.wrong()...)
+	errs = append(errs, c.UI.wrong()...)
 	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.Server.wrongScheduling()...)
 	errs = append(errs, c.TLS.wrong()...)

@@ -1,0 +1,2 @@
+// Package ui has the command that opens the web user interface in a browser.
+package ui

@@ -1,0 +1,84 @@
+// Requests to the public HTTP API of the agent that served the page.
+
+const store = (name) => ({
+  get: () => sessionStorage.getItem(name) || '',
+  set: (v) => (v ? sessionStorage.setItem(name, v) : sessionStorage.removeItem(name)),
+});
+export const token = store('token');
+export const namespace = store('namespace');
+export const region = store('region');
+
+// Failure is a request that failed. Status 0 means that the agent was not reached.
+export class Failure extends Error {
+  constructor(status, text, path) {
+    super(text || 'HTTP status ' + status);
+    Object.assign(this, {status, path});
+  }
+}
+
+// connection reports whether the last request reached the agent.
+export const connection = {
+  ok: true, since: 0, listeners: new Set(),
+  set(ok) {
+    if (ok === this.ok) return;
+    this.ok = ok;
+    this.since = Date.now();
+    for (const f of this.listeners) f();
+  },
+};
+
+export const seg = encodeURIComponent;
+
+// url is an address of the API. Empty parameters are left out; a list repeats its parameter.
+export function url(path, params) {
+  const q = new URLSearchParams();
+  const all = {...params};
+  if (region.get() && !('region' in all)) all.region = region.get();
+  for (const [k, v] of Object.entries(all)) {
+    if (Array.isArray(v)) v.forEach((x) => q.append(k, x));
+    else if (v !== undefined && v !== null && v !== '') q.set(k, v);
+  }
+  const text = q.toString();
+  return path + (text ? '?' + text : '');
+}
+
+export function headers() {
+  return token.get() ? {'X-Nomad-Token': token.get()} : {};
+}
+
+// request makes one request and returns {data, index, next}. opts: params, body (sent as JSON), signal, raw (the response).
+export async function request(method, path, opts = {}) {
+  let res;
+  try {
+    res = await fetch(url(path, opts.params), {
+      method, signal: opts.signal, cache: 'no-store', headers: headers(), body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
+    });
+  } catch (err) {
+    if (err.name === 'AbortError') throw err;
+    connection.set(false);
+    throw new Failure(0, 'The agent cannot be reached', path);
+  }
+  connection.set(true);
+  if (!res.ok) throw new Failure(res.status, (await res.text()).slice(0, 4000), path);
+  if (opts.raw) return res;
+  const text = await res.text();
+  let data = null;
+  try {
+    data = text ? JSON.parse(text) : null;
+  } catch {
+    throw new Failure(0, 'The response of ' + path + ' is not JSON', path);
+  }
+  return {data, index: Number(res.headers.get('X-Nomad-Index') || 0), next: res.headers.get('X-Nomad-NextToken') || ''};
+}
+
+export const get = (path, params, signal) => request('GET', path, {params, signal});
+export const put = (path, body, params) => request('PUT', path, {params, body});
+export const del = (path, params) => request('DELETE', path, {params});
+
+// quote writes a text into a filter expression, whose strings know no escapes.
+export function quote(text) {
+  return /["\\]/.test(text) ? '`' + text.replaceAll('`', '') + '`' : '"' + text + '"';
+}
+
+// chosen is the namespace of lists: "*" is all.
+export const chosen = () => namespace.get() || '*';
