@@ -49,14 +49,17 @@ export function headers() {
 // request makes one request and returns {data, index, next}. opts: params, body (sent as JSON), signal, raw (the response).
 export async function request(method, path, opts = {}) {
   let res;
-  try {
-    res = await fetch(url(path, opts.params), {
-      method, signal: opts.signal, cache: 'no-store', headers: headers(), body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
-    });
-  } catch (err) {
-    if (err.name === 'AbortError') throw err;
-    connection.set(false);
-    throw new Failure(0, 'The agent cannot be reached', path);
+  for (let again = method === 'GET'; !res; again = false) { // a read is repeated once: browsers end requests when the network changes
+    try {
+      res = await fetch(url(path, opts.params), {
+        method, signal: opts.signal, cache: 'no-store', headers: headers(), body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
+      });
+    } catch (err) {
+      if (err.name === 'AbortError') throw err;
+      if (again) continue;
+      connection.set(false);
+      throw new Failure(0, method === 'GET' ? 'The agent cannot be reached' : 'The agent cannot be reached: look whether the change was made before you try again', path);
+    }
   }
   connection.set(true);
   if (!res.ok) throw new Failure(res.status, (await res.text()).slice(0, 4000), path);

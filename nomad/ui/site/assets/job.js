@@ -57,8 +57,8 @@ export default function job({app, live, rest}) {
   function tools(j) {
     return [
       j.ParameterizedJob && !j.Dispatched && button('Dispatch', dispatch, {class: 'primary'}),
-      j.Periodic && button('Run an instance now', force),
-      link('/ui/jobs/run?' + new URLSearchParams({source: id, ns, version: j.Version}), h('span', {class: 'as-button'}, 'Edit')),
+      j.Periodic && !j.ParentID && button('Run an instance now', force),
+      !j.ParentID && link('/ui/jobs/run?' + new URLSearchParams({source: id, ns, version: j.Version}), h('span', {class: 'as-button'}, 'Edit')),
       !j.Stop && button('Reschedule failed', evaluate),
       j.Stop ? button('Start', start, {class: 'primary'}) : button('Stop', stop, {class: 'danger'}),
     ];

@@ -15,7 +15,7 @@ export default function jobs({app, live, query}) {
     if (s.status) parts.push('Status == ' + quote(s.status));
     if (s.type) parts.push('Type == ' + quote(s.type));
     if (!s.children) parts.push('ParentID == ""');
-    live.load('jobs', '/v1/jobs', {namespace: chosen(), ...pager.params(), filter: parts.join(' and ')}, ['Job', 'Allocation', 'Evaluation']);
+    live.load('jobs', '/v1/jobs', {namespace: chosen(), ...pager.params(), filter: parts.join(' and ')}, ['Job', 'Allocation']);
   }
   function filter() {
     pager.reset();

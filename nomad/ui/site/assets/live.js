@@ -10,8 +10,13 @@ const retryMax = 30000;
 // sleep ends early when the signal is aborted.
 export function sleep(ms, signal) {
   return new Promise((done) => {
-    const t = setTimeout(done, ms);
-    signal?.addEventListener('abort', () => (clearTimeout(t), done()), {once: true});
+    const end = () => {
+      clearTimeout(t);
+      signal?.removeEventListener('abort', end);
+      done();
+    };
+    const t = setTimeout(end, ms);
+    signal?.addEventListener('abort', end);
   });
 }
 
@@ -48,13 +53,8 @@ export class Live {
     this.sources.set(name, s);
     s.ready = this.fetch(s);
     if (this.mode === 'polling') this.poll(s);
+    if (this.mode === 'streaming' && topics.some((t) => !this.followed.includes(t))) this.conn.abort(); // and again with these
     return s.ready;
-  }
-
-  drop(name) {
-    const s = this.sources.get(name);
-    if (s) s.dropped = true;
-    this.sources.delete(name);
   }
 
   data(name) { return this.sources.get(name)?.data; }
@@ -131,7 +131,8 @@ export class Live {
       try {
         if (!first) await this.refresh();
         const index = Math.min(...[...this.sources.values()].filter((s) => s.topics.length).map((s) => s.index || Infinity));
-        const params = {topic: this.topics(), namespace: chosen() === '*' ? '*' : this.space || '*', index: Number.isFinite(index) ? index : ''};
+        this.followed = this.topics();
+        const params = {topic: this.followed, namespace: chosen() === '*' ? '*' : this.space || '*', index: Number.isFinite(index) ? index : ''};
         const res = await fetch(url('/v1/event/stream', params), {signal: this.conn.signal, headers: headers(), cache: 'no-store'});
         if (!res.ok) throw new Failure(res.status, await res.text());
         connection.set(true);

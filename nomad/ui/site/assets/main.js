@@ -50,6 +50,9 @@ function schedule() {
   if (document.hidden) setTimeout(() => planned && ((planned = false), render()), 200);
 }
 
+// load imports a module, twice if the network changes.
+const load = (module) => import(module).catch(() => import(module));
+
 async function visit() {
   const n = ++state.visit;
   const path = location.pathname;
@@ -62,7 +65,7 @@ async function visit() {
   state.busy = true;
   const live = (state.live = new Live(schedule));
   try {
-    const made = (await import('./' + module)).default({app, live, rest: path.slice(prefix.length).replace(/^\/|\/$/g, ''), query: new URLSearchParams(location.search), path});
+    const made = (await load('./' + module)).default({app, live, rest: path.slice(prefix.length).replace(/^\/|\/$/g, ''), query: new URLSearchParams(location.search), path});
     if (n !== state.visit) return live.close();
     state.page = made;
   } catch (err) {

@@ -1,6 +1,6 @@
 // Running a job: the job file is parsed and planned by the server; the plan shows what would change, then the user runs it.
 
-import {chosen, put, seg} from './api.js';
+import {chosen, get, put, seg} from './api.js';
 import {act} from './dialog.js';
 import {jobDiff} from './diff.js';
 import {h} from './dom.js';
@@ -10,15 +10,19 @@ export default function submit({app, query}) {
   const s = {text: '', vars: '', job: null, plan: null, error: null, busy: false};
   if (query.get('source')) load(query.get('source'), query.get('ns') || 'default', query.get('version'));
 
-  // load fills in the source of a job that exists.
+  // load fills in the source of a job that exists, or its JSON where no source was stored.
   async function load(id, ns, version) {
+    const at = '/v1/job/' + seg(id);
     try {
-      const {request} = await import('./api.js');
-      const out = await request('GET', '/v1/job/' + seg(id) + '/submission', {params: {namespace: ns, version: version || 0}});
-      s.text = out.data.Source || '';
-      s.vars = [out.data.Variables, ...Object.entries(out.data.VariableFlags || {}).map(([k, v]) => k + ' = ' + JSON.stringify(v))].filter(Boolean).join('\n');
-    } catch (err) {
-      s.error = new Error('The source of the job was not stored (' + err.message + ').');
+      const out = (await get(at + '/submission', {namespace: ns, version: version || 0})).data;
+      s.text = out.Source || '';
+      s.vars = [out.Variables, ...Object.entries(out.VariableFlags || {}).map(([k, v]) => k + ' = ' + JSON.stringify(v))].filter(Boolean).join('\n');
+    } catch {
+      try {
+        s.text = JSON.stringify((await get(at, {namespace: ns})).data, null, 2);
+      } catch (err) {
+        s.error = err;
+      }
     }
     app.render();
   }

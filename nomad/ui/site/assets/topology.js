@@ -17,7 +17,6 @@ export default function topology({app, live}) {
     const list = live.data('nodes') || [];
     if (!list.length || token !== pager.token) return;
     live.load('allocs', '/v1/allocations', {namespace: '*', resources: 'true', per_page: 3000, filter: '(ClientStatus == "running" or ClientStatus == "pending") and (' + list.map((n) => 'NodeID == ' + quote(n.ID)).join(' or ') + ')'}, ['Allocation']);
-    live.stream();
     app.render();
   }
   load();
