@@ -19,7 +19,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list allocations, or show one", Args: "[<allocation>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "show one line per task"},
 			&cli.BoolFlag{Name: "stats", Usage: "show detailed resource usage"},
 		},
@@ -71,7 +71,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 	if text := rows.Metrics(a.Metrics, true); s.Verbose && text != "" {
 		s.Titled("Placement Metrics", text)
 	}
-	return nil
+	return s.Page(ctx, "allocation", "allocations", a.ID)
 }
 
 // preemptedMax bounds how many allocations are looked up.

@@ -28,7 +28,7 @@ func Group() *cli.Command {
 func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "show an evaluation", Args: "<evaluation>", Min: 1, Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "monitor", Usage: "monitor the evaluation until it completes"}},
+		Flags: []cli.Flag{session.Verbose(), session.PageFlag(), &cli.BoolFlag{Name: "monitor", Usage: "monitor the evaluation until it completes"}},
 		Run:   find.ListOr(nil, find.Eval, Show),
 	}.Command()
 }
@@ -91,7 +91,7 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 		return session.Failed("querying allocations", err)
 	}
 	s.Titled("Placed Allocations", rows.Allocs(allocs, s.Verbose, time.Now()))
-	return nil
+	return s.Page(ctx, "evaluation", "evaluations", e.ID)
 }
 
 // showFailures prints the placement failures of an evaluation. Those of a blocked evaluation are in the previous one.

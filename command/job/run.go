@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ func Run(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "register a job, or update it", Args: "<path>", Min: 1, Max: 1,
 		Flags: slices.Concat(fileFlags(), []cli.Flag{
-			session.Verbose(), session.Detach(),
+			session.Verbose(), session.Detach(), session.PageFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "the file is JSON"},
 			&cli.BoolFlag{Name: "output", Usage: "print the job as JSON instead of registering it"},
 			&cli.StringFlag{Name: "check-index", Usage: "register only if the job's modify index is `index`; 0 requires that the job does not exist"},
@@ -66,7 +67,7 @@ func run(ctx context.Context, s *session.Session) error {
 	if src.job.Periodic != nil {
 		s.Println("Next launch:", nextLaunch(src.job, time.Now()))
 	}
-	return nil
+	return s.Page(ctx, "job", "jobs", src.job.ID+"@"+cmp.Or(src.job.Namespace, api.DefaultNamespace))
 }
 
 func warn(s *session.Session, warnings string) {

@@ -22,7 +22,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list jobs, or show one", Args: "[<job>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
 			&cli.BoolFlag{Name: "evals", Usage: "show evaluations"},
 			&cli.BoolFlag{Name: "all-allocs", Usage: "include allocations of earlier jobs with this ID"},
@@ -103,7 +103,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 		return session.Failed("querying job allocations", err)
 	}
 	s.Titled("Allocations", rows.Allocs(allocs, s.Verbose, time.Now()))
-	return nil
+	return s.Page(ctx, "job", "jobs", j.ID+"@"+j.Namespace)
 }
 
 func facts(j *api.Job) [][2]string {

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -57,7 +55,7 @@ func oidc(ctx context.Context, s *session.Session, method string) (*api.ACLToken
 	go func() { _ = server.Serve(listener) }()
 	s.Warnf("Complete the login via your OIDC provider. Open this page:\n\n    %s\n", page)
 	if s.Terminal() {
-		browse(ctx, page.String())
+		_ = session.Browse(ctx, page.String()) // the address is printed
 	}
 	result, err := wait(ctx, back)
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -103,17 +101,5 @@ func wait(ctx context.Context, back <-chan url.Values) (url.Values, error) {
 		return nil, fault.New(fault.Timeout, "the browser did not come back within %s: run the command again", waitMax)
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-}
-
-// browse opens a page. Its address is printed, so that a failure needs no message.
-func browse(ctx context.Context, page string) {
-	name := "xdg-open"
-	if runtime.GOOS == "darwin" {
-		name = "open"
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, page)
-	if cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }()
 	}
 }

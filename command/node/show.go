@@ -55,7 +55,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 		showMap(s, "Attributes", n.Attributes)
 		showMap(s, "Meta", n.Meta)
 	}
-	return nil
+	return s.Page(ctx, "node", "clients", n.ID)
 }
 
 func facts(s *session.Session, n *api.Node, stats *api.HostStats) [][2]string {

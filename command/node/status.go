@@ -18,7 +18,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list nodes, or show one", Args: "[<node>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "self", Usage: "use the node of the contacted agent"},
 			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
 			&cli.BoolFlag{Name: "stats", Usage: "show detailed resource usage"},

@@ -28,7 +28,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list CSI plugins, or show one", Args: "[<plugin>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
 			&cli.StringFlag{Name: "type", Usage: "`kind` of plugins: csi"},
 		},
@@ -89,7 +89,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	showUnhealthy(s, p)
 	s.Titled("Allocations", rows.Allocs(p.Allocations, s.Verbose, time.Now()))
-	return nil
+	return s.Page(ctx, "plugin", "storage", "plugins", p.ID)
 }
 
 // fence describes which fence of volumes is right for the driver.

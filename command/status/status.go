@@ -27,7 +27,7 @@ func Any(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list jobs, or show the object whose ID has this prefix", Args: "[<id>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
 			&cli.BoolFlag{Name: "evals", Usage: "for a job: show evaluations"},
 			&cli.BoolFlag{Name: "all-allocs", Usage: "for a job: include allocations of earlier jobs with this ID"},

@@ -3,8 +3,6 @@ package ui
 import (
 	"context"
 	"net/url"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -32,17 +30,18 @@ func Open(name string) *cli.Command {
 }
 
 func run(ctx context.Context, s *session.Session) error {
-	if strings.HasPrefix(s.Address(), "unix:") {
-		return fault.New(fault.Invalid, "a browser cannot open %s: set -address to an http:// or https:// address of the agent", s.Address())
-	}
-	path := ""
+	var parts []string
 	if id := s.Arg(0); id != "" {
 		var err error
-		if path, err = pathOf(ctx, s, id); err != nil {
+		if parts, err = pageOf(ctx, s, id); err != nil {
 			return err
 		}
 	}
-	address, secret := strings.TrimSuffix(s.Address(), "/")+"/ui/"+path, ""
+	address, err := s.PageURL(parts...)
+	if err != nil {
+		return err
+	}
+	secret := ""
 	if s.Bool("authenticate") {
 		once, err := s.ACLOneTimeToken(ctx)
 		if err != nil {
@@ -55,59 +54,46 @@ func run(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	s.Printf("Opening URL %q\n", address)
-	return open(ctx, address+secret)
+	return session.Browse(ctx, address+secret)
 }
 
-// open starts the browser of the user and does not wait for it.
-func open(ctx context.Context, address string) error {
-	name := "xdg-open"
-	if runtime.GOOS == "darwin" {
-		name = "open"
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, address)
-	if err := cmd.Start(); err != nil {
-		return fault.New(fault.Unavailable, "open a browser: %w; show the address with -show-url", err)
-	}
-	go func() { _ = cmd.Wait() }()
-	return nil
-}
-
-// kinds are what an id may name, with the path of its page, in the order in which an exact id is looked for.
+// kinds are what an id may name, with its page, in the order in which an exact id is looked for.
 var kinds = []struct {
 	name string
-	path func(context.Context, *session.Session, string) (string, error)
+	page func(context.Context, *session.Session, string) ([]string, error)
 }{
 	{"jobs", page(find.Job, func(j *api.JobStub) []string { return []string{"jobs", j.ID + "@" + j.Namespace} })},
 	{"allocs", page(find.Alloc, func(a *api.AllocStub) []string { return []string{"allocations", a.ID} })},
 	{"nodes", page(find.Node, func(n *api.NodeStub) []string { return []string{"clients", n.ID} })},
 	{"evals", page(find.Eval, func(e *api.Evaluation) []string { return []string{"evaluations", e.ID} })},
 	{"deployment", page(find.Deployment, func(d *api.Deployment) []string { return []string{"deployments", d.ID} })},
-	{"volumes", page(find.Volume, func(v *api.VolumeStub) []string { return []string{"storage/volumes/csi", v.ID + "@" + v.Namespace} })},
-	{"plugins", page(find.Plugin, func(p *api.PluginStub) []string { return []string{"storage/plugins", p.ID} })},
+	{"volumes", page(find.Volume, func(v *api.VolumeStub) []string {
+		return []string{"storage", "volumes", "csi", v.ID + "@" + v.Namespace}
+	})},
+	{"plugins", page(find.Plugin, func(p *api.PluginStub) []string { return []string{"storage", "plugins", p.ID} })},
 }
 
-func page[T any](of func(context.Context, *session.Session, string) (*T, error), parts func(*T) []string) func(context.Context, *session.Session, string) (string, error) {
-	return func(ctx context.Context, s *session.Session, id string) (string, error) {
+func page[T any](of func(context.Context, *session.Session, string) (*T, error), parts func(*T) []string) func(context.Context, *session.Session, string) ([]string, error) {
+	return func(ctx context.Context, s *session.Session, id string) ([]string, error) {
 		found, err := of(ctx, s, id)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		p := parts(found)
-		return p[0] + "/" + url.PathEscape(p[1]), nil
+		return parts(found), nil
 	}
 }
 
-// pathOf is the path of the page of the object whose id begins with the given one.
-func pathOf(ctx context.Context, s *session.Session, id string) (string, error) {
+// pageOf is the path of the page of the object whose id begins with the given one.
+func pageOf(ctx context.Context, s *session.Session, id string) ([]string, error) {
 	matches, err := s.Search(ctx, id, "all", rest.Query{})
 	if err != nil {
-		return "", session.Failed("querying search", err)
+		return nil, session.Failed("querying search", err)
 	}
 	var found []int
 	var b strings.Builder
 	for i, k := range kinds {
 		if slices.Contains(matches[k.name], id) {
-			return k.path(ctx, s, id)
+			return k.page(ctx, s, id)
 		}
 		if len(matches[k.name]) > 0 {
 			found = append(found, i)
@@ -116,9 +102,9 @@ func pathOf(ctx context.Context, s *session.Session, id string) (string, error) 
 	}
 	switch len(found) {
 	case 0:
-		return "", fault.New(fault.NotFound, "No matches found for id %q", id)
+		return nil, fault.New(fault.NotFound, "No matches found for id %q", id)
 	case 1:
-		return kinds[found[0]].path(ctx, s, id)
+		return kinds[found[0]].page(ctx, s, id)
 	}
-	return "", fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
+	return nil, fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
 }

@@ -25,7 +25,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list volumes, or show one with its claims", Args: "[<volume>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
 			&cli.StringFlag{Name: "type", Usage: "`kind` of volumes: csi"},
 			&cli.StringFlag{Name: "plugin", Usage: "of one `plugin` only"},
@@ -120,7 +120,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 		showReleases(s, v)
 	}
 	s.Titled("Allocations", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
-	return nil
+	return s.Page(ctx, "volume", "storage", "volumes", "csi", v.ID+"@"+v.Namespace)
 }
 
 func facts(s *session.Session, v *api.VolumeDetail) [][2]string {
