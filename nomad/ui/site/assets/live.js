@@ -1,7 +1,7 @@
 // Live data: what a page shows is loaded again when the event stream reports a change of it. Without the stream, each
 // source waits for its next index with a blocking query.
 
-import {chosen, connection, Failure, get, headers, url} from './api.js';
+import {connection, Failure, get, headers, url} from './api.js';
 
 const pauseMin = 400; // between two loads of one source, in ms
 const retryMin = 1000;
@@ -132,7 +132,7 @@ export class Live {
         if (!first) await this.refresh();
         const index = Math.min(...[...this.sources.values()].filter((s) => s.topics.length).map((s) => s.index || Infinity));
         this.followed = this.topics();
-        const params = {topic: this.followed, namespace: chosen() === '*' ? '*' : this.space || '*', index: Number.isFinite(index) ? index : ''};
+        const params = {topic: this.followed, namespace: '*', index: Number.isFinite(index) ? index : ''};
         const res = await fetch(url('/v1/event/stream', params), {signal: this.conn.signal, headers: headers(), cache: 'no-store'});
         if (!res.ok) throw new Failure(res.status, await res.text());
         connection.set(true);

@@ -78,7 +78,7 @@ export function table(label, head, rows, empty) {
     h('tbody', {}, rows.map((r) => h('tr', {key: r.key, class: r.class}, r.cells.map((c, i) => h('td', {class: number[i] ? 'num' : ''}, c)))))));
 }
 
-export const facts = (pairs) => h('dl', {class: 'facts'}, pairs.filter((p) => p && p[1] !== '' && p[1] !== undefined && p[1] !== null).map(([k, v]) => h('div', {key: k}, h('dt', {}, k), h('dd', {}, v))));
+export const facts = (pairs) => h('dl', {class: 'facts'}, pairs.filter((p) => p && !(Array.isArray(p[1]) && !p[1].length) && p[1] !== '' && p[1] !== undefined && p[1] !== null).map(([k, v]) => h('div', {key: k}, h('dt', {}, k), h('dd', {}, v))));
 
 export const card = (title, body, tools) => h('section', {class: 'card', key: 'card ' + title, 'aria-label': title}, h('header', {}, h('h2', {}, title), h('div', {class: 'tools'}, tools || null)), body);
 

@@ -30,7 +30,7 @@ export default function plugin({app, live, rest}) {
     const all = {};
     for (const [kind, list] of [['controller', p.Controllers], ['node', p.Nodes]]) for (const [node, x] of Object.entries(list || {})) (all[node] ||= []).push([kind, x]);
     const names = Object.fromEntries((p.Allocations || []).map((a) => [a.NodeID, a.NodeName]));
-    const asked = Object.fromEntries((doctor.out?.Reports || []).flatMap((r) => r.Instances || []).map((i) => [i.NodeID, i]));
+    const asked = Object.fromEntries(((Array.isArray(doctor.out?.Plugins) ? doctor.out.Plugins : doctor.out?.Reports) || []).flatMap((r) => r.Instances || []).map((i) => [i.NodeID, i]));
     return table('Instances', ['Node', 'Kinds', 'Health', 'Allocation', 'Topology', 'Volumes per node', 'Reply', 'Reported'], Object.entries(all).map(([node, list]) => {
       const n = list.find(([, x]) => x.NodeInfo)?.[1].NodeInfo;
       const sick = list.find(([, x]) => !x.Healthy);
