@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
 // value is what an answer has at a path of keys, and whether it is there. A 0 is the first of a list.
@@ -195,7 +196,7 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 		"//v1/jobs": "/v1/jobs", "/v1//jobs?prefix=a%2Fb": "/v1/jobs?prefix=a%2Fb", "/v1/./jobs": "/v1/jobs", "/v1/x/../jobs": "/v1/jobs",
 		"/v1/job/web//allocations": "/v1/job/web/allocations", "/v1/job/a%2F%2Fb//plan": "/v1/job/a%2F%2Fb/plan",
 		"//evil.example/..//x": "/x", "/": "/ui/", "/?a=b": "/ui/?a=b",
-		"/ui": "/ui/", "/ui?a=b": "/ui/?a=b", "/v1/job": "/v1/job/", "/v1/volume/csi?x=y": "/v1/volume/csi/?x=y",
+		"/v1/job": "/v1/job/", "/v1/volume/csi?x=y": "/v1/volume/csi/?x=y",
 	} {
 		r := httptest.NewRequest("GET", "http://h"+target, nil)
 		w := httptest.NewRecorder()
@@ -207,10 +208,22 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 	for _, target := range []string{"/v1/job/", "/v1/jobb"} {
 		expect(t, send(h, "GET", target, ""), 404, "there is no such endpoint")
 	}
-	for _, target := range []string{"/v1/job/a%2F%2Fb", "/v1/jobs", "/ui/", "/ui/jobs"} {
+	for _, target := range []string{"/v1/job/a%2F%2Fb", "/v1/jobs"} {
 		if w := send(h, "GET", target, ""); w.Code != 200 {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
+	}
+}
+
+func TestPagesAreServedWhereTheyAreEnabled(t *testing.T) {
+	t.Parallel()
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })
+	on, off := httpapi.New(httpapi.Config{Servers: world(), UI: pages, Region: "global"}), httpapi.New(httpapi.Config{Servers: world()})
+	for _, target := range []string{"/ui", "/ui/", "/ui/jobs/x@default", "/ui/jobs?region=other"} {
+		if w := send(on, "GET", target, ""); w.Code != 200 || !strings.HasPrefix(target, w.Body.String()) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+		expect(t, send(off, "GET", target, ""), 404, "ui.enabled")
 	}
 }
 

@@ -1,2 +1,0 @@
-// Package ui tests the web user interface in a real browser.
-package ui
