@@ -19,6 +19,7 @@ import (
 // verbs are all commands that show what a server answered. $JOB, $VOLUME and $QUOTA are files.
 var verbs = strings.Split(strings.TrimSpace(`
 node status
+ui -show-url x
 node status x
 node status -verbose x
 node status -stats x
