@@ -77,9 +77,14 @@ type profile struct{ file, name, debug string }
 
 // profilesOfRound are taken in each round. They contain no data of the program.
 var profilesOfRound = []profile{
-	{"profile_%04d.prof", "profile", ""}, {"trace_%04d.prof", "trace", ""},
-	{"goroutine_%04d.prof", "goroutine", ""}, {"goroutine-debug1_%04d.txt", "goroutine", "1"}, {"goroutine-debug2_%04d.txt", "goroutine", "2"},
-	{"heap_%04d.prof", "heap", ""}, {"allocs_%04d.prof", "allocs", ""}, {"threadcreate_%04d.prof", "threadcreate", ""},
+	{"profile_%04d.prof", "profile", ""},
+	{"trace_%04d.prof", "trace", ""},
+	{"goroutine_%04d.prof", "goroutine", ""},
+	{"goroutine-debug1_%04d.txt", "goroutine", "1"},
+	{"goroutine-debug2_%04d.txt", "goroutine", "2"},
+	{"heap_%04d.prof", "heap", ""},
+	{"allocs_%04d.prof", "allocs", ""},
+	{"threadcreate_%04d.prof", "threadcreate", ""},
 }
 
 // profiles takes the profiles of an agent until the capture ends. An agent that refuses or does not respond is not asked for more.

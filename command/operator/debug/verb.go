@@ -86,8 +86,11 @@ func parse(s *session.Session) (*options, error) {
 		to       *time.Duration
 		min, max time.Duration
 	}{
-		{"duration", &o.duration, intervalMin, durationMax}, {"interval", &o.interval, intervalMin, durationMax},
-		{"pprof-duration", &o.profile, 0, secondsMax}, {"pprof-interval", &o.profileEvery, 0, durationMax}, {"log-lookback", &o.lookback, 0, 366 * durationMax},
+		{"duration", &o.duration, intervalMin, durationMax},
+		{"interval", &o.interval, intervalMin, durationMax},
+		{"pprof-duration", &o.profile, 0, secondsMax},
+		{"pprof-interval", &o.profileEvery, 0, durationMax},
+		{"log-lookback", &o.lookback, 0, 366 * durationMax},
 	} {
 		text := s.String(d.flag)
 		if text == "" {
