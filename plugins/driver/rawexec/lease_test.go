@@ -37,11 +37,16 @@ func published(t *testing.T) (source, target string) {
 
 func isMounted(t *testing.T, path string) bool {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
+	for range 3 { // the file is read in parts, and may lack a line when other mounts change in between
+		b, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), " "+path+" ") {
+			return true
+		}
 	}
-	return strings.Contains(string(b), " "+path+" ")
+	return false
 }
 
 // writing writes to the volume without pause and ignores polite signals, together with a child in a
