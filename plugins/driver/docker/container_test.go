@@ -212,7 +212,8 @@ func TestOutOfMemoryIsReported(t *testing.T) {
 
 func TestStartsThatFailSayWhyAndLeaveNothing(t *testing.T) {
 	t.Parallel()
-	d := newDriver(t, t.TempDir()+"/s", nil)
+	dir := t.TempDir() + "/s"
+	d := newDriver(t, dir, nil)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -244,9 +245,7 @@ func TestStartsThatFailSayWhyAndLeaveNothing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.text) || driver.Recoverable(err) != c.again {
 			t.Errorf("%s: %v (recoverable %v), want %q, recoverable %v", name, err, driver.Recoverable(err), c.text, c.again)
 		}
-		if left := containers(t, task); len(left) > 0 {
-			t.Errorf("%s: containers %v are left", name, left)
-		}
+		nothingLeft(t, dir, nil, task)
 	}
 }
 

@@ -71,6 +71,8 @@ type Driver struct {
 	// guards are the processes that keep the leases of containers, by the ids of those; guarded are their containers, by task.
 	guards  *rawexec.Driver
 	guarded map[string]string
+	// starting are the leases of tasks that are being started.
+	starting map[string]*driver.Lease
 	// seen is set once the engine has answered.
 	seen bool
 }
@@ -85,7 +87,7 @@ var (
 
 // New makes the driver; it touches nothing before its first task.
 func New(c Config, log hclog.Logger) *Driver {
-	d := &Driver{config: c, instance: rand.Text() + "-", log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}, guarded: map[string]string{}}
+	d := &Driver{config: c, instance: rand.Text() + "-", log: log.Named(Name), tasks: map[string]*task{}, unsure: map[string]bool{}, guarded: map[string]string{}, starting: map[string]*driver.Lease{}}
 	leases := rawexec.Config{Enabled: true, NoCgroups: true, StateDir: filepath.Join(c.StateDir, "leases"), LeaseDir: c.LeaseDir}
 	d.guards = rawexec.New(leases, d.log)
 	d.engine, d.broken = engine.Open(&d.config.Plugin)
@@ -305,13 +307,13 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err := d.kill(ctx, t); err != nil {
 		return err
 	}
+	var left error
 	if d.config.Plugin.GC.Container {
-		if err := d.remove(ctx, t.container); err != nil {
-			return err
-		}
+		// The task has ended. What cannot be removed now is collected later, since the driver does not know it any more.
+		left = d.remove(ctx, t.container)
 	}
 	if err := d.destroyGuard(ctx, id); err != nil {
-		return err
+		return errors.Join(left, err)
 	}
 	t.cancel()
 	t.watching.Wait()
@@ -319,7 +321,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	logs.Forget(d.cursorPath(t.container))
 	d.images.Release(id)
 	d.forget(id)
-	return nil
+	return left
 }
 
 // remove ends and removes a container; one that does not exist is no error.

@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -17,6 +19,7 @@ func (d *Driver) guard(ctx context.Context, t *driver.Task, container string) er
 	}
 	own := *t.Lease
 	own.Container = container
+	own.From = d.startingFrom(t)
 	if err := d.guards.Guard(ctx, container, t.AllocID, &own); err != nil {
 		return fault.New(fault.Unavailable, "keep the lease of its volumes: %w", err)
 	}
@@ -100,8 +103,54 @@ func (d *Driver) Renew(id string, from int64) error {
 	return d.guards.Renew(container, from)
 }
 
-// Keep implements [driver.Keeper].
-func (d *Driver) Keep(from int64, needed func(allocID string) bool) { d.guards.Keep(from, needed) }
+// startLease notes that a task with a lease is being started, until the returned function is called. A pull may take longer
+// than the lease, and only running tasks are renewed by [Driver.Renew].
+func (d *Driver) startLease(t *driver.Task) (done func()) {
+	if t.Lease == nil {
+		return func() {}
+	}
+	own := *t.Lease
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starting[t.ID] = &own
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.starting, t.ID)
+	}
+}
+
+// startingFrom is the time from which the lease of a task that is being started counts now.
+func (d *Driver) startingFrom(t *driver.Task) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.starting[t.ID]; l != nil {
+		return l.From
+	}
+	return t.Lease.From
+}
+
+// Keep implements [driver.Keeper]. It also renews the leases of tasks that are being started, unless they have ended.
+func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	d.mu.Lock()
+	for id, l := range d.starting {
+		if from <= l.From || time.Duration(from-l.From) >= l.Term.Stop() {
+			continue
+		}
+		l.From = from
+		if container, guarded := d.guarded[id]; guarded {
+			all.Go(func() { // one that does not respond delays no other
+				if err := d.guards.Renew(container, from); err != nil && !errors.Is(err, fault.NotFound) {
+					d.log.Warn("renew the lease of a task that starts", "task", id, "error", err)
+				}
+			})
+		}
+	}
+	d.mu.Unlock()
+	d.guards.Keep(from, needed)
+}
 
 // Recall implements [driver.Keeper].
 func (d *Driver) Recall(ctx context.Context) error {

@@ -147,3 +147,47 @@ func TestLeaseOfAContainerGoesOnWithTheNextAgent(t *testing.T) {
 		return err == nil && len(left) == 0
 	})
 }
+
+// A start that takes longer than the lease, for the pull of an image say, does not end with it while the servers respond.
+func TestLeaseIsRenewedWhileItsContainerStarts(t *testing.T) {
+	t.Parallel()
+	e, mode := behindProxy(t)
+	d := driverOf(t, e, t.TempDir()+"/s", nil)
+	task := newTask(t, taskConfig(nil, "append", "/data/file"))
+	source := t.TempDir()
+	task.Mounts = []driver.Mount{{Source: source, Destination: "/data"}}
+	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 8 * time.Second, WriteBack: 4 * time.Second}, From: bootTime(t)}
+	renew := func() {
+		d.Keep(bootTime(t), func(string) bool { return true })
+		_ = d.Renew(task.ID, bootTime(t)) // refused before the task runs
+	}
+	mode.Store(hangs)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Start(suite.Context(t), task)
+		ended <- err
+	}()
+	began := bootTime(t)
+	suite.Eventually(t, "the first lease is over", func() bool {
+		renew()
+		return bootTime(t) > began+int64(task.Lease.Term.Term)
+	})
+	mode.Store(works)
+	suite.Eventually(t, "it writes", func() bool {
+		renew()
+		return fileSize(filepath.Join(source, "file")) > 0
+	})
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	renew()
+	if err := d.Stop(suite.Context(t), task.ID, "SIGKILL", 0); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.LeaseEnded {
+		t.Errorf("exit %+v %v", x, err)
+	}
+	if err := d.Destroy(bounded(t), task.ID); err != nil {
+		t.Error(err)
+	}
+}

@@ -47,6 +47,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	if err := d.reserve(t.ID); err != nil {
 		return nil, err
 	}
+	defer d.startLease(t)()
 	started, err := d.launch(ctx, t, c)
 	if err != nil {
 		d.images.Release(t.ID)
