@@ -32,7 +32,7 @@ SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
 RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
 # Fault scenarios that make driven runs with tasks of other drivers.
-DRIVEN ?= ^TestFault(01|02|03|04|08|09|13|15|16|17)
+DRIVEN ?= ^(TestFault(01|02|03|04|05Partitions|08|09|13|15|16|17)|TestNothingIsWrittenBack)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 1500
 SOAK_CLUSTER_SEEDS := 75

@@ -72,6 +72,8 @@ type layout struct {
 	odd string
 	// disk is a block device that the driver mounts as each volume, with the file system fs; empty for directories.
 	disk, fs string
+	// driver runs the tasks that use volumes: that of all tests when it is empty.
+	driver string
 	// prepare is called with each node before its agent starts.
 	prepare func(*kit.Host)
 	// times are lines for the server block; empty for kit.Quick.
@@ -87,6 +89,7 @@ func newBed(t *testing.T, nodes int, attach bool) *bed {
 func (l layout) bed(t *testing.T) *bed {
 	t.Helper()
 	lab := kit.NewLab(t)
+	l.driver = cmp.Or(l.driver, taskDriver)
 	b := &bed{t: t, lab: lab, storage: lab.Path("storage"), layout: l, volumes: map[string]string{}, crowd: kit.Crowding()}
 	t.Cleanup(func() {
 		if number, isFault := strings.CutPrefix(t.Name(), "TestFault"); isFault && t.Failed() && !b.measured {
@@ -110,7 +113,7 @@ func (l layout) bed(t *testing.T) *bed {
 			l.prepare(n)
 		}
 		n.More = b.withDriver()
-		n.Work(b.servers, clientLines())
+		n.Work(b.servers, b.clientLines())
 		b.nodes = append(b.nodes, n)
 	}
 	b.Ready(nodes)

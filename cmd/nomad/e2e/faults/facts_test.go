@@ -83,6 +83,9 @@ func (b *bed) left() error {
 			return fmt.Errorf("%s has processes %v", n.Name, p)
 		}
 	}
+	if left := b.containers(); len(left) > 0 {
+		return fmt.Errorf("containers %q", left)
+	}
 	return nil
 }
 
