@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
@@ -24,9 +25,8 @@ const (
 	queueMax  = 8192
 	batchMax  = 512
 	batchWait = time.Second
-	// sendMax bounds one request to the collector, tryMax all tries of a batch, and closeMax what is sent when the agent ends.
+	// sendMax bounds one request to the collector, and closeMax what is sent when the agent ends.
 	sendMax  = 5 * time.Second
-	tryMax   = 20 * time.Second
 	closeMax = 3 * time.Second
 	// complainEvery bounds how often failures are logged.
 	complainEvery = time.Minute
@@ -71,14 +71,7 @@ func Open(c Config) (closer func(), err error) {
 	if u, _ := url.Parse(endpoint); strings.Trim(u.Path, "/") == "" {
 		endpoint = u.Scheme + "://" + u.Host + tracesPath
 	}
-	options := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithTimeout(sendMax),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: sendMax, MaxElapsedTime: tryMax}),
-	}
-	if len(c.Headers) > 0 {
-		options = append(options, otlptracehttp.WithHeaders(c.Headers))
-	}
-	exporter, err := otlptracehttp.New(context.Background(), options...)
+	exporter, err := otlptrace.New(context.Background(), &client{endpoint: endpoint, headers: c.Headers, http: &http.Client{Timeout: sendMax}})
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
@@ -90,7 +83,7 @@ func Open(c Config) (closer func(), err error) {
 	}))
 	ratio.Store(math.Float64bits(c.Ratio))
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(exporter, sdk.WithMaxQueueSize(queueMax), sdk.WithMaxExportBatchSize(batchMax), sdk.WithBatchTimeout(batchWait), sdk.WithExportTimeout(tryMax)),
+		sdk.WithBatcher(exporter, sdk.WithMaxQueueSize(queueMax), sdk.WithMaxExportBatchSize(batchMax), sdk.WithBatchTimeout(batchWait), sdk.WithExportTimeout(sendMax)),
 		sdk.WithIDGenerator(ids{}), sdk.WithSampler(sampler{}),
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "nomad"), attribute.String("service.version", c.Version),
