@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -27,7 +28,9 @@ const (
 	changesMax = 100_000
 	bytesMax   = 128 << 20
 	// pieceBytes is how much one response has, unless a single event is larger.
-	pieceBytes = 1 << 20
+	pieceBytes = 256 << 10
+	// gather is how long events wait for others before subscribers may read them: it bounds how often subscribers wake.
+	gather = 10 * time.Millisecond
 )
 
 // ErrBehind is returned to subscribers whose next events are no longer in the buffer.
@@ -48,7 +51,7 @@ type batch struct {
 	build  sync.Once
 	events []*event
 	encode sync.Once
-	// line has all events as JSON; event i is between begin[i] and ends[i].
+	// line is the line of all events as JSON; event i is between begin[i] and ends[i], a comma is before each but the first.
 	line        []byte
 	begin, ends []int
 	// bytes is the length of line that the buffer counts; negative when the batch was dropped.
@@ -68,9 +71,12 @@ type Buffer struct {
 	changes int
 	// latest is the newest applied index, and dropped the newest whose events may be missing.
 	latest, dropped uint64
-	line            uint64
-	// wake is closed by the next batch; nil when no subscriber waits.
-	wake chan struct{}
+	// shown is the newest index that subscribers may read. It follows latest every [gather], for all subscribers at once.
+	shown uint64
+	line  uint64
+	// wake is closed when shown moves; nil when no subscriber waits. armed is set while a timer is about to move it.
+	wake  chan struct{}
+	armed bool
 }
 
 // NewBuffer makes a buffer of a number of indexes.
@@ -100,6 +106,29 @@ func (b *Buffer) Applied(kind fsm.Kind, index uint64, changes []state.Change) {
 	b.batches = append(b.batches, n)
 	b.changes += len(changes)
 	b.trim()
+	if b.wake != nil {
+		b.arm()
+	}
+}
+
+// arm starts the timer that moves shown, unless it runs.
+func (b *Buffer) arm() {
+	if !b.armed {
+		b.armed = true
+		time.AfterFunc(gather, b.show)
+	}
+}
+
+// show lets subscribers read all batches and wakes those that wait.
+func (b *Buffer) show() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed = false
+	b.release()
+}
+
+func (b *Buffer) release() {
+	b.shown = b.latest
 	if b.wake != nil {
 		close(b.wake)
 		b.wake = nil
@@ -135,10 +164,7 @@ func (b *Buffer) Restored(index uint64) {
 		b.forget(old)
 	}
 	b.batches, b.changes, b.latest, b.dropped, b.line = nil, 0, index, index, rand.Uint64()
-	if b.wake != nil {
-		close(b.wake)
-		b.wake = nil
-	}
+	b.release()
 }
 
 // start returns the cursor of a new subscription from an index on; 0 is the next change. Indexes older than the buffer begin
@@ -157,8 +183,8 @@ func (b *Buffer) start(server string, index uint64) api.EventCursor {
 // batchesMax bounds the batches that are filtered at a time.
 const batchesMax = 512
 
-// after returns the batches at and after the cursor, at most batchesMax. Without any it returns a channel that is
-// closed when there is one. A cursor of another server is continued by its index.
+// after returns the batches at and after the cursor that subscribers may read, at most batchesMax. Without any it returns a
+// channel that is closed when there may be one. A cursor of another server is continued by its index.
 func (b *Buffer) after(server string, at api.EventCursor) (found []*batch, line uint64, more <-chan struct{}, err error) {
 	b.read.Store(time.Now().UnixNano())
 	b.mu.Lock()
@@ -169,24 +195,28 @@ func (b *Buffer) after(server string, at api.EventCursor) (found []*batch, line 
 	case at.Next <= b.dropped:
 		return nil, 0, nil, ErrBehind
 	}
-	i, _ := slices.BinarySearchFunc(b.batches, at.Next, func(x *batch, next uint64) int {
-		if x.index < next {
-			return -1
-		}
-		return 1
-	})
-	if i < len(b.batches) {
-		return slices.Clone(b.batches[i:min(i+batchesMax, len(b.batches))]), b.line, nil, nil
+	first, end := b.position(at.Next), b.position(b.shown+1)
+	if first < end {
+		return slices.Clone(b.batches[first:min(first+batchesMax, end)]), b.line, nil, nil
 	}
 	if b.wake == nil {
 		b.wake = make(chan struct{})
 	}
+	if first < len(b.batches) {
+		b.arm()
+	}
 	return nil, b.line, b.wake, nil
+}
+
+// position returns where the first batch at or after an index is.
+func (b *Buffer) position(index uint64) int {
+	i, _ := slices.BinarySearchFunc(b.batches, index, func(x *batch, index uint64) int { return cmp.Compare(x.index, index) })
+	return i
 }
 
 // collect returns the parts of the lines that a subscriber reads of batches, and the place after them.
 func (b *Buffer) collect(found []*batch, f *filter, at api.EventCursor) ([][]byte, api.EventCursor) {
-	var data [][]byte
+	data := make([][]byte, 0, len(found))
 	size := 0
 	for _, n := range found {
 		if n.index != at.Next {
@@ -205,39 +235,54 @@ func (b *Buffer) collect(found []*batch, f *filter, at api.EventCursor) ([][]byt
 	return data, at
 }
 
+// tail ends a line.
+var tail = []byte("]}\n")
+
 // lineOf adds the line of one batch, from the cursor on. full means that the rest of the line is for another response.
-// Adjacent events are one part.
+// Adjacent events are one part, with the head and the tail of the line where these are adjacent too.
 func (b *Buffer) lineOf(n *batch, f *filter, at *api.EventCursor, data [][]byte, size *int) (_ [][]byte, full bool) {
 	begun := at.Event > 0
+	from, to := 0, 0 // the part of the line that is not yet in data
 	add := func(part []byte) {
-		data = append(data, part)
-		*size += len(part)
+		if len(part) > 0 {
+			data = append(data, part)
+		}
 	}
 	for i := at.Event; i < len(n.events); i++ {
 		if !f.wants(n.events[i]) {
 			continue
 		}
 		if *size >= pieceBytes && (begun || len(data) > 0) {
+			add(n.line[from:to])
 			if begun {
 				at.Event = i
 			}
 			return data, true
 		}
 		b.encode(n)
-		first := i
-		for i+1 < len(n.events) && *size+n.ends[i]-n.begin[first] < pieceBytes && f.wants(n.events[i+1]) {
-			i++
-		}
-		if begun {
-			add([]byte{','})
-		} else {
-			add(append(strconv.AppendUint([]byte(`{"Index":`), n.index, 10), `,"Events":[`...))
+		begin := n.begin[i]
+		switch {
+		case begun:
+			begin-- // the comma
+		case i == 0:
+			begin = 0
+		default:
+			add(n.line[:n.begin[0]])
 		}
 		begun = true
-		add(n.line[n.begin[first]:n.ends[i]])
+		if begin != to || to == 0 {
+			add(n.line[from:to])
+			from = begin
+		}
+		to = n.ends[i]
+		*size += to - begin
 	}
-	if begun {
-		add([]byte("]}\n"))
+	switch {
+	case to > 0 && to == n.ends[len(n.ends)-1]:
+		add(n.line[from:])
+	case begun:
+		add(n.line[from:to])
+		add(tail)
 	}
 	return data, false
 }
@@ -245,7 +290,7 @@ func (b *Buffer) lineOf(n *batch, f *filter, at *api.EventCursor, data [][]byte,
 // encode encodes the events of a batch once for all subscribers.
 func (b *Buffer) encode(n *batch) {
 	n.encode.Do(func() {
-		n.line, n.begin, n.ends = encoded(n.events)
+		n.line, n.begin, n.ends = encoded(n.index, n.events)
 		b.bytes.Add(int64(len(n.line)))
 		if !n.bytes.CompareAndSwap(0, int64(len(n.line))) { // it was dropped in the meantime
 			b.bytes.Add(-int64(len(n.line)))
@@ -253,9 +298,10 @@ func (b *Buffer) encode(n *batch) {
 	})
 }
 
-// encoded returns the events as JSON with commas between them, and where each begins and ends.
-func encoded(events []*event) (line []byte, begin, ends []int) {
+// encoded returns the line of all events, and where each event begins and ends.
+func encoded(index uint64, events []*event) (line []byte, begin, ends []int) {
 	var buf bytes.Buffer
+	buf.WriteString(`{"Index":` + strconv.FormatUint(index, 10) + `,"Events":[`)
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)
 	for i, ev := range events {
@@ -269,5 +315,6 @@ func encoded(events []*event) (line []byte, begin, ends []int) {
 		buf.Truncate(buf.Len() - 1) // the line feed of the encoder
 		ends = append(ends, buf.Len())
 	}
+	buf.Write(tail)
 	return buf.Bytes(), begin, ends
 }

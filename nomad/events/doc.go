@@ -5,8 +5,8 @@
 // a server without subscribers pays for one append per command.
 //
 // A subscription is a sequence of unary calls with a cursor, as everything else that is followed. The cursor is a raft index,
-// so another server of the region can continue it. The calls of a busy subscriber are at least [gather] apart, which
-// bounds what it costs, and each call is admitted again, so a deleted or expired token ends the subscription.
+// so another server of the region can continue it. New events become readable every [gather], for all subscribers at once,
+// which bounds how often these wake; each call is admitted again, so a deleted or expired token ends the subscription.
 //
 // Invariants:
 //   - Each subscriber receives the events of an index once, and indexes in order.

@@ -11,12 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-const (
-	// gather is how long a response waits for further events: it bounds how often subscribers wake.
-	gather = 10 * time.Millisecond
-	// waitMax bounds the wait for events of one call.
-	waitMax = time.Minute
-)
+// waitMax bounds the wait for events of one call.
+const waitMax = time.Minute
 
 // Config is what the service needs.
 type Config struct {
@@ -98,11 +94,11 @@ type found struct {
 	line    uint64
 }
 
-// next waits for batches after a cursor and a little longer for more of them, unless the cursor is within a line. When a row
-// of the access tables changes, or the token expires, the call is admitted again.
+// next waits for batches after a cursor. When a row of the access tables changes, or the token expires, the call is admitted
+// again.
 func (s *Service) next(ctx context.Context, at api.EventCursor) (found, error) {
 	expiry := access.Expiry(ctx)
-	for gathered := at.Event > 0; ; {
+	for {
 		var w *state.Watcher
 		var changed <-chan struct{}
 		if access.Enabled(ctx) {
@@ -119,17 +115,9 @@ func (s *Service) next(ctx context.Context, at api.EventCursor) (found, error) {
 			return found{}, err
 		}
 		batches, line, more, err := s.Buffer.after(s.ID, at)
-		if err != nil || len(batches) > 0 && gathered {
+		if err != nil || len(batches) > 0 {
 			stop()
 			return found{batches, line}, err
-		}
-		if len(batches) > 0 {
-			stop()
-			if err := pause(ctx); err != nil {
-				return found{}, err
-			}
-			gathered = true
-			continue
 		}
 		select {
 		case <-more:
@@ -141,16 +129,5 @@ func (s *Service) next(ctx context.Context, at api.EventCursor) (found, error) {
 			return found{}, ctx.Err()
 		}
 		stop()
-	}
-}
-
-func pause(ctx context.Context) error {
-	t := time.NewTimer(gather)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -75,7 +75,7 @@ type lines struct {
 func (l *lines) send(parts [][]byte) error {
 	l.buf = l.buf[:0]
 	for _, part := range parts {
-		if len(part) >= sendBytes {
+		if len(part) >= sendBytes || len(parts) == 1 {
 			if err := l.write(); err != nil {
 				return err
 			}
