@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -94,6 +95,51 @@ func (c *Client) Logs(ctx context.Context, alloc string, o LogOptions) (io.ReadC
 		return nil, err
 	}
 	return resp.Body, nil
+}
+
+// FilePart selects a part of a file.
+type FilePart struct {
+	Path   string
+	Follow bool
+	// Origin is start or end; Offset counts from it in bytes.
+	Origin string
+	Offset int64
+}
+
+// FileStream streams a part of a file; with Follow also what is written to it later, until it is deleted. The caller closes it.
+func (c *Client) FileStream(ctx context.Context, alloc string, p FilePart) (io.ReadCloser, error) {
+	r, err := c.request(ctx, http.MethodGet, []string{"client", "fs", "stream", alloc}, url.Values{
+		"path": {p.Path}, "follow": {strconv.FormatBool(p.Follow)}, "origin": {p.Origin}, "offset": {strconv.FormatInt(p.Offset, 10)},
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(r)
+	if err != nil {
+		return nil, err
+	}
+	return &frames{Closer: resp.Body, from: json.NewDecoder(resp.Body)}, nil
+}
+
+// frames reads the data of the frames of a stream.
+type frames struct {
+	io.Closer
+	from *json.Decoder
+	data []byte
+}
+
+// Read implements [io.Reader].
+func (f *frames) Read(into []byte) (int, error) {
+	for len(f.data) == 0 {
+		var frame api.StreamFrame
+		if err := f.from.Decode(&frame); err != nil {
+			return 0, err
+		}
+		f.data = frame.Data
+	}
+	n := copy(into, f.data)
+	f.data = f.data[n:]
+	return n, nil
 }
 
 // Files lists a folder of an allocation.

@@ -2,6 +2,7 @@ package allocs
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -120,17 +121,38 @@ func fileStream(c *endpoint.Call) (any, error) {
 	return nil, sendStream(c, node, req, follow, &endpoint.Frames{Call: c})
 }
 
+// Events of a followed file.
+const (
+	fileDeleted   = "file deleted"
+	fileTruncated = "file truncated"
+)
+
+// sendStream sends a file piece by piece. With follow it also sends what is written later. It begins again when the file is
+// truncated and ends when it is deleted.
 func sendStream(c *endpoint.Call, node wire.Caller, req *api.AllocFileRequest, follow bool, out *endpoint.Frames) error {
 	tick := time.NewTicker(filePoll)
 	defer tick.Stop()
 	last := time.Now()
 	for {
 		piece, err := wire.ClientAllocFileRead.Call(c.Context(), node, req)
+		if out.Begun() && errors.Is(err, fault.NotFound) {
+			_ = out.Send(api.StreamFrame{Offset: req.Offset, File: req.Path, FileEvent: fileDeleted})
+			return endpoint.ErrStreamed
+		}
 		if err != nil {
 			return c.Broken(out.Begun(), err)
 		}
 		req.Offset += int64(len(piece.Data))
 		frame := api.StreamFrame{}
+		if follow && out.Begun() && len(piece.Data) == 0 && req.Offset > 0 {
+			if now, err := wire.ClientAllocFileStat.Call(c.Context(), node, req); err == nil && now.Info != nil && now.Info.Size < req.Offset {
+				req.Offset = 0
+				if out.Send(api.StreamFrame{File: req.Path, FileEvent: fileTruncated}) != nil {
+					return endpoint.ErrStreamed
+				}
+				continue
+			}
+		}
 		if len(piece.Data) > 0 {
 			frame = api.StreamFrame{Offset: req.Offset, Data: piece.Data, File: req.Path}
 		}
