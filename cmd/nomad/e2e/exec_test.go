@@ -26,3 +26,17 @@ func TestCommandsRunInATaskBeforeAndAfterARestartOfTheAgent(t *testing.T) {
 	a.Running("shell", 1)
 	check()
 }
+
+// TestNoCommandRunsInATaskThatHasEnded: the reason is printed.
+func TestNoCommandRunsInATaskThatHasEnded(t *testing.T) {
+	a := kit.Start(t)
+	j := kit.ShellJob("brief", "echo done")
+	j.Type = ptr("batch")
+	a.Register(j)
+	ended(t, a, "brief", "complete", 1)
+	id := a.Allocs("brief", "complete")[0].ID
+	text, code := a.Run("alloc", "exec", "-i=false", id, "echo", "alive")
+	if code != 1 || !strings.Contains(text, "Task not running") {
+		t.Errorf("code %d: %s", code, text)
+	}
+}

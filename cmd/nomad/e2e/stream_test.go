@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,65 @@ func TestTheEventStreamOfTheSDK(t *testing.T) {
 			t.Logf("the stream ended: %v", line.Err)
 		}
 	}
+}
+
+// TestTheEventStreamSurvivesLeaders: a stream of a client agent goes on when the leader is killed, without a gap, and the
+// agents serve their metrics meanwhile.
+func TestTheEventStreamSurvivesLeaders(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	old := c.leader(nil)
+	stream, err := c.node.API.EventStream().Stream(t.Context(), map[api.Topic][]string{api.TopicJob: {"*"}}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	write := func(name string) {
+		want[name] = true
+		c.write(name)
+	}
+	write("before")
+	old.Kill9()
+	scraped := 0
+	for began := time.Now(); time.Since(began) < 2*time.Second; scraped++ { // no leader, an election, a leader
+		for _, h := range append(slices.Clone(c.servers), c.node) {
+			if h == old {
+				continue
+			}
+			if r, err := h.API.Raw().Response("/v1/metrics?format=prometheus", &api.QueryOptions{AllowStale: true}); err != nil {
+				if !strings.Contains(err.Error(), "Prometheus is not enabled") {
+					t.Errorf("metrics of %s: %v", h.Name, err)
+				}
+			} else {
+				_ = r.Close()
+			}
+			if r, err := h.API.Raw().Response("/v1/metrics", nil); err != nil {
+				t.Errorf("metrics of %s: %v", h.Name, err)
+			} else {
+				_ = r.Close()
+			}
+		}
+	}
+	write("after")
+	last := uint64(0)
+	for limit := time.After(30 * time.Second); len(want) > 0; {
+		select {
+		case line, open := <-stream:
+			if !open || line.Err != nil {
+				t.Fatalf("the stream ended: %+v; missing: %v", line, want)
+			}
+			if line.Index < last {
+				t.Errorf("index %d after %d", line.Index, last)
+			}
+			last = max(last, line.Index)
+			for _, e := range line.Events {
+				delete(want, e.Key)
+			}
+		case <-limit:
+			t.Fatalf("missing: %v", want)
+		}
+	}
+	t.Logf("%d rounds of scrapes", scraped)
 }
 
 // decoded returns the id of the object of an event, as the client decodes it.

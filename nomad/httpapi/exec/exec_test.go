@@ -306,6 +306,26 @@ func TestErrorsCloseTheSocket(t *testing.T) {
 	}
 }
 
+// TestForeignOriginsAreRefused: a page of another site opens no shell with the rights of the browser, and no command runs.
+func TestForeignOriginsAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, cat)
+	at := b.URL + "/v1/client/allocation/a1/exec?task=t&command=" + url.QueryEscape(`["cat"]`)
+	for origin, code := range map[string]int{"https://evil.example": 403, "null": 403, b.URL: 101, "": 101} {
+		o := &websocket.DialOptions{HTTPHeader: http.Header{}}
+		if origin != "" {
+			o.HTTPHeader.Set("Origin", origin)
+		}
+		conn, resp, err := websocket.Dial(t.Context(), at, o)
+		if resp == nil || resp.StatusCode != code {
+			t.Errorf("origin %q: %v %v, want %d", origin, resp, err, code)
+		}
+		if err == nil {
+			_ = conn.CloseNow()
+		}
+	}
+}
+
 func TestTheHandshakeHasTheToken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, cat)
