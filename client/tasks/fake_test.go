@@ -36,7 +36,7 @@ type scripted struct {
 	hangErr error
 	// left are the processes of tasks that have not ended.
 	left []driver.Remain
-	// forgets is told before an attempt is forgotten, which takes slow.
+	// forgets is called before an attempt is removed, which takes slow.
 	forgets func(id string)
 	slow    time.Duration
 }

@@ -101,7 +101,7 @@ func (l *logFile) piece(position int64) ([]byte, int64, bool, error) {
 	return data[:n], next, next >= l.size || n == 0, nil
 }
 
-// journal is the output of the program that reads the journal. The program waits while nobody reads.
+// journal is the output of the program that reads the journal. The program waits until its output is read.
 type journal struct {
 	monitor
 	ctx   context.Context //nolint:containedctx // the life of the program

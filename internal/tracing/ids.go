@@ -31,7 +31,7 @@ func remote(t trace.TraceID, s trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// chosen are the ids of the next span of a context. They are used once: the context goes on to the spans below.
+// chosen are the ids of the next span of a context. They are used once: the context is passed to the spans below.
 type chosen struct {
 	trace trace.TraceID
 	span  trace.SpanID

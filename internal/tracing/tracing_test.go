@@ -85,7 +85,7 @@ func TestOneTraceFromTheRequestToTheNode(t *testing.T) {
 
 	want := strings.ReplaceAll(evalID, "-", "")
 	if tracing.Parent(ctx) != "" || !strings.Contains(parent, want) {
-		t.Errorf("the parent %s is not of %s, or tracing goes on", parent, want)
+		t.Errorf("the parent %s is not of %s, or tracing continues", parent, want)
 	}
 	byName := map[string]*pb.Span{}
 	for _, s := range c.spans {

@@ -75,7 +75,7 @@ func (l narrow) Accept() (net.Conn, error) {
 }
 
 // TestSubscribersThatNeverReadCostLittle: 1,000 subscribers do not read while 9,000 events of 4 KB are written. The heap has the
-// events of the buffer, and not those of each subscriber. Once they read, each is told and its connection is closed.
+// events of the buffer, and not those of each subscriber. Once they read, each gets an error and its connection is closed.
 func TestSubscribersThatNeverReadCostLittle(t *testing.T) {
 	t.Parallel()
 	const subscribers, written, most = 1000, 9000, 400 << 20

@@ -29,7 +29,7 @@ func leaseLabOf(t *testing.T, count int, policy string) (lab *kit.Lab, servers [
 }
 
 // fenceLab is the same with another fence of the volume: the driver attaches unless it is "lease". Its detach is
-// bookkeeping, which keeps nobody from writing. The server blocks have the lines times.
+// bookkeeping, during which others can write. The server blocks have the lines times.
 func fenceLab(t *testing.T, count int, fence, policy, times string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
 	t.Helper()
 	lab = kit.NewLab(t)

@@ -67,7 +67,7 @@ func TestTheEventStreamOfTheSDK(t *testing.T) {
 	}
 }
 
-// TestTheEventStreamSurvivesLeaders: a stream of a client agent goes on when the leader is killed, without a gap, and the
+// TestTheEventStreamSurvivesLeaders: a stream of a client agent continues when the leader is killed, without a gap, and the
 // agents serve their metrics meanwhile.
 func TestTheEventStreamSurvivesLeaders(t *testing.T) {
 	t.Parallel()
