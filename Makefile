@@ -30,7 +30,9 @@ PKGS = $$($(GO) list ./... | grep -v /e2e)
 # The race detector runs where goroutines meet, and in make soak over the simulations, which it makes ten times slower.
 SIMS := ./nomad/sim/... ./nomad/scheduler/model
 PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
-RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model)
+RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./command/... | grep -v -e /open-nomad/nomad/sim -e /scheduler/model -e /csi/fake -e /csi/hostpath)
+# The CSI sanity tests use ginkgo, which refuses -parallel.
+SANITY := ./plugins/csi/fake ./plugins/csi/hostpath
 # Fault scenarios that make driven runs with tasks of other drivers.
 DRIVEN ?= ^(TestFault(01|02|03|04|05Partitions|08|09|13|15|16|17)|TestNothingIsWrittenBack)
 SOAKED := api nomad client plugins command internal jobspec
@@ -83,6 +85,7 @@ test: unit e2e sdk
 unit: supervise tools $(TESTLOG)
 	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED)
 	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -parallel 4 -timeout 15m $(RACED) | $(LOGGED) -run race
+	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -timeout 15m $(SANITY) | $(LOGGED) -run race
 
 # Shows what go test shows, and counts what was skipped.
 $(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)

@@ -170,17 +170,14 @@ func TestTopicsKeysAndNamespaces(t *testing.T) {
 				tx.PutEval(&api.Evaluation{ID: fmt.Sprintf("e%d", i), Namespace: ns, JobID: fmt.Sprintf("web%d", i)})
 			})
 		}
-		if err := s.read(50 * time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for s.left != "" {
+		for len(got) < len(strings.Fields(c.want)) {
 			for _, e := range s.next().Events {
 				got = append(got, e.Topic[:1]+e.Key[len(e.Key)-1:])
 			}
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: got %v", c, got)
+		if err := s.read(50 * time.Millisecond); err != nil || s.left != "" || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: got %v and then %q, %v", c, got, s.left, err)
 		}
 	}
 }

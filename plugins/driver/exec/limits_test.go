@@ -215,7 +215,8 @@ func TestForkBomb(t *testing.T) {
 	const most = 60
 	dir := t.TempDir()
 	d := newDriver(t, dir, map[string]any{"pids_limit": most})
-	task := suite.NewTask(t, sh(`f() { f | f & }; while :; do f 2>/dev/null; done`))
+	// The main process does not fork: a shell that cannot fork exits.
+	task := suite.NewTask(t, sh(`f() { f | f & }; (while :; do f 2>/dev/null; done) & exec sleep 1000`))
 	task.Env["TEST_TASK"] = task.ID
 	task.Resources = driver.Resources{CPUShares: 100, MemoryMB: 100}
 	if _, err := d.Start(suite.Context(t), task); err != nil {
