@@ -47,6 +47,12 @@ func TestNoRequestEndsAServer(t *testing.T) {
 			j := job("poison")
 			c.change(j)
 			_, err := wire.JobRegister.Call(t.Context(), caller, &api.JobRegisterRequest{Job: j})
+			for range 10 { // a busy machine may still decode the large request before
+				if !errors.Is(err, fault.Exhausted) {
+					break
+				}
+				_, err = wire.JobRegister.Call(t.Context(), caller, &api.JobRegisterRequest{Job: j})
+			}
 			tooMuch := from == "the network" && strings.Contains(what, "million") // the decoder refuses it by its own words
 			if !errors.Is(err, fault.Invalid) || !tooMuch && !strings.Contains(err.Error(), c.names) {
 				t.Errorf("%s from %s: %.200v", what, from, err)
