@@ -66,7 +66,7 @@ func TestStaleMountSteersPlacement(t *testing.T) {
 	c.volume("w", api.AccessSingleNodeWriter)
 	c.write(func(tx *state.Txn) {
 		n, v := *tx.Node("n1"), tx.Volume("default", "v")
-		n.StaleMounts = []*api.StaleMount{{VolumeID: "v", AllocID: "old", PluginID: v.PluginID, ExternalID: v.RemoteID()}}
+		n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "old", PluginID: v.PluginID, ExternalID: v.RemoteID()}}
 		tx.PutNode(&n)
 	})
 	j := job("j", api.JobTypeService, 1, withVolume("v"))

@@ -151,7 +151,7 @@ func TestLeewaysCanBeSetAndSwitchedOff(t *testing.T) {
 	}{{0, 59 * time.Second, false}, {0, 61 * time.Second, true}, {-1, time.Second, true}, {-1, -5 * time.Second, false}, {10 * time.Minute, 9 * time.Minute, false}} {
 		c := methods(p)["fixed"]
 		c.ClockSkewLeeway = test.leeway
-		_, err := v.VerifyJWT(t.Context(), c, p.Token(p.Claims(map[string]any{"exp": now.Add(-test.late).Unix(), "iat": now.Add(-time.Hour).Unix()})), now.Truncate(time.Second))
+		_, err := v.VerifyJWT(t.Context(), c, p.Token(p.Claims(map[string]any{"exp": now.Add(-test.late).Unix(), "iat": now.Add(-time.Hour).Unix(), "nbf": now.Add(-time.Hour).Unix()})), now.Truncate(time.Second))
 		if errors.Is(err, fault.Unauthenticated) != test.refused {
 			t.Errorf("%v: %v", test, err)
 		}
