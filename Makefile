@@ -107,15 +107,14 @@ sdk: build tools $(TESTLOG)
 	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -vet off -timeout 12m -count=1 ./... | $(LOGGED); \
 	else echo "left out: the tests of the SDK need root"; fi
 
-# The long runs: the simulations, how cost grows, every test that repeats itself (those of the files that use soaktest; SOAK=1
-# by hand lets them repeat themselves more often), and each fuzz target for some seconds.
+# The long runs: the simulations, how cost grows, and every test that repeats itself (those of the files that use soaktest;
+# SOAK=1 by hand lets them repeat themselves more often).
 soak: build tools $(TESTLOG)
 	$(MAKE) sim SEEDS=$(SOAK_SEEDS) CLUSTER_SEEDS=$(SOAK_CLUSTER_SEEDS)
 	@set -o pipefail; $(RACE) -json -vet off -timeout 15m $(SIMS) | $(LOGGED) -run race
 	@set -o pipefail; export SOAK=half NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
 	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -vet off -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
-	$(MAKE) fuzz FUZZ=2s
 
 # Fault scenarios with tasks of exec and of docker.
 driven: build tools $(TESTLOG)
@@ -142,7 +141,8 @@ bench: build tools
 	  cd cmd/nomad/e2e && bench 1x ./bench; } | tee bin/bench.txt; status=$$?; \
 	  $(GO) run ./cmd/nomad/bench/table -bars cmd/nomad/bench/bars.tsv -json bin/bench.json -doc docs/benchmarks.md < bin/bench.txt && exit $$status
 
-# Each target for a while: every decoder and every renderer of the command line has one.
+# Each target for a while: every decoder and every renderer of the command line has one. It compiles most packages again, so
+# it is not part of soak; make unit runs the inputs that each target begins with.
 fuzz:
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
 	  list=$$($(GO) test -vet off -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
