@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/client"
 
@@ -21,8 +22,11 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 
 const attribute = "driver." + Name
 
+// healthMax bounds the question whether the engine answers: one that hangs is unhealthy soon.
+const healthMax = 10 * time.Second
+
 func (d *Driver) health(ctx context.Context) driver.Fingerprint {
-	ctx, cancel := context.WithTimeout(ctx, askMax)
+	ctx, cancel := context.WithTimeout(ctx, healthMax)
 	defer cancel()
 	if d.broken != nil {
 		return driver.Fingerprint{Health: driver.Undetected, Description: d.broken.Error(), Attributes: map[string]string{attribute: ""}}
