@@ -16,7 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-var metaNode = &cli.StringFlag{Name: "node-id", Usage: "use the `node` instead of that of the contacted agent"}
+func metaNode() cli.Flag {
+	return &cli.StringFlag{Name: "node-id", Usage: "use the `node` instead of that of the contacted agent"}
+}
 
 // metaTarget is the id of the node of -node-id; empty is the node of the contacted agent.
 func metaTarget(ctx context.Context, s *session.Session) (string, error) {
@@ -36,7 +38,7 @@ func metaApply(name string) *cli.Command {
 		Name: name, Usage: "change the dynamic metadata of a node", Args: "[<key>=<value>...]", Max: -1,
 		Description: "The metadata of the agent's configuration stays as it is: a dynamic key hides the one of the configuration. " +
 			"The change outlives the agent, and jobs see it at once in their constraints.",
-		Flags: []cli.Flag{metaNode, &cli.StringFlag{Name: "unset", Usage: "remove the `keys`, separated by commas"}},
+		Flags: []cli.Flag{metaNode(), &cli.StringFlag{Name: "unset", Usage: "remove the `keys`, separated by commas"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			r := api.NodeMetaChange{Meta: map[string]*string{}}
 			for _, pair := range s.Args {
@@ -69,7 +71,7 @@ func metaApply(name string) *cli.Command {
 
 func metaRead(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "show the metadata of a node", Format: true, Flags: []cli.Flag{metaNode},
+		Name: name, Usage: "show the metadata of a node", Format: true, Flags: []cli.Flag{metaNode()},
 		Run: func(ctx context.Context, s *session.Session) error {
 			id, err := metaTarget(ctx, s)
 			if err != nil {
