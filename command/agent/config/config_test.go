@@ -301,7 +301,8 @@ func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 		"server {\n non_voting_server = false\n}":                          "",
 		"sentinel {\n import \"x\" { path = \"y\" }\n}":                    "sentinel is not in this version",
 		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}": "autopilot.enable_redundancy_zones",
-		"client { users {\n dynamic_user_min = 1000\n} }":                  "client.users.dynamic_user_min",
+		"client { users {\n dynamic_user_min = 1000\n} }":                  "tasks of exec run as nobody or as their user",
+		"client { users {\n dynamic_user_max = 89999\n} }":                 "",
 	} {
 		c := config.Default()
 		err := c.Decode("a.hcl", []byte(body))

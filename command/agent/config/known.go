@@ -94,6 +94,6 @@ var harmful = map[string]struct {
 	"autopilot.enable_custom_upgrades":     {false, "servers of another version would be peers at once"},
 	"client.template.disable_file_sandbox": {false, "templates would read and write files of the task and its allocation only"},
 	"client.disk_free_mb":                  {0, "another amount of disk would be given to jobs"},
-	"client.users.dynamic_user_min":        {0, "users outside of the range would be taken"},
-	"client.users.dynamic_user_max":        {0, "users outside of the range would be taken"},
+	"client.users.dynamic_user_min":        {80000, "no driver takes users from a range: tasks of exec run as nobody or as their user"},
+	"client.users.dynamic_user_max":        {89999, "no driver takes users from a range: tasks of exec run as nobody or as their user"},
 }
