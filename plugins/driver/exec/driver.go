@@ -54,6 +54,9 @@ func (c *Config) plan(t *driver.Task) (*driver.Task, frame.Isolation, error) {
 		On: true, Root: c.root(), Bounding: int64(bounding), Ambient: int64(ambient),
 		PID: cmp.Or(config.PIDMode, c.DefaultPIDMode) != host, IPC: cmp.Or(config.IPCMode, c.DefaultIPCMode) != host,
 	}
+	if missing := c.missing(); len(missing) > 0 && t.Event != nil {
+		t.Event("chroot_env: the node does not have, and the task does not see: " + strings.Join(missing, ", "))
+	}
 	own := *t
 	own.User = cmp.Or(t.User, defaultUser)
 	own.Config = map[string]any{"command": config.Command, "args": config.Args, "work_dir": config.WorkDir}
@@ -79,6 +82,19 @@ func (c *Config) root() (out []frame.Mount) {
 	slices.SortStableFunc(out, func(a, b frame.Mount) int {
 		return cmp.Compare(strings.Count(a.Destination, "/"), strings.Count(b.Destination, "/"))
 	})
+	return out
+}
+
+// missing lists the configured parts that the node does not have. Lists for several kinds of hosts contain the default
+// ones, so these are no mistake.
+func (c *Config) missing() (out []string) {
+	for from := range c.ChrootEnv {
+		err := unix.Access(from, unix.F_OK)
+		if (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) && !slices.Contains(DefaultChrootEnv, filepath.Clean(from)) {
+			out = append(out, from)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

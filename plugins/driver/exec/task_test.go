@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,10 +43,17 @@ func TestChrootEnvReplacesTheParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDriver(t, t.TempDir(), nil, func(c *execdriver.Config) {
-		c.ChrootEnv = map[string]string{"/usr": "/usr", "/bin": "/bin", "/lib": "/lib", "/lib64": "/lib64", file: "/opt/demo/file", "/no/such": "/no/such"}
+		c.ChrootEnv = map[string]string{"/usr": "/usr", "/bin": "/bin", "/lib": "/lib", "/lib64": "/lib64", file: "/opt/demo/file", "/no/such": "/no/such", file + "/below": "/below", "/lib32": "/lib32"}
 	})
-	if got := run(t, d, suite.NewTask(t, sh(`cat /opt/demo/file; ls /etc 2>/dev/null; ls -d /no 2>/dev/null; exit 0`))); got != "by chroot_env\n" {
+	task := suite.NewTask(t, sh(`cat /opt/demo/file; ls /etc 2>/dev/null; ls -d /no /below 2>/dev/null; exit 0`))
+	var events []string
+	task.Event = func(text string) { events = append(events, text) }
+	if got := run(t, d, task); got != "by chroot_env\n" {
 		t.Errorf("the task printed %q", got)
+	}
+	want := []string{"chroot_env: the node does not have, and the task does not see: /no/such, " + file + "/below"}
+	if !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
 	}
 }
 
