@@ -48,13 +48,16 @@ func (c *Client) watchDisks(ctx context.Context) error {
 	defer tick.Stop()
 	trouble, wait, room := "", diskFirst, int64(diskRoomAgain)
 	for {
-		next := c.tryDisks(ctx, trouble, wait, room)
+		next, full := c.tryDisks(ctx, trouble, wait, room)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if next != trouble {
 			c.setTrouble(next)
-			trouble = next
+			if trouble = next; full {
+				c.wakeCollect()
+				c.reportExcess(ctx)
+			}
 		}
 		if wait, room = diskWait, diskRoom; trouble != "" {
 			room = diskRoomAgain
@@ -70,29 +73,29 @@ func (c *Client) watchDisks(ctx context.Context) error {
 }
 
 // tryDisks describes what is wrong with the disks; empty when so many bytes can be written. A disk that hangs for
-// longer than wait is shown as unresponsive until it responds.
-func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration, room int64) string {
-	done := make(chan string, 1)
+// longer than wait is shown as unresponsive until it responds. It reports full when no space is left.
+func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration, room int64) (trouble string, full bool) {
+	done := make(chan error, 1)
 	go func() {
 		for _, d := range c.disks() {
 			if err := tryDisk(d.dir, room); err != nil {
-				done <- fmt.Sprintf("%s cannot be written: %v", d.what, err)
+				done <- fmt.Errorf("%s cannot be written: %w", d.what, err)
 				return
 			}
 		}
-		done <- ""
+		done <- nil
 	}()
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
-	case text := <-done:
-		return text
+	case err := <-done:
+		return described(err)
 	case <-ctx.Done(): // what is being written is taken away before the node ends, unless the disk hangs
 		select {
 		case <-done:
 		case <-time.After(diskLeave):
 		}
-		return before
+		return before, false
 	case <-limit.C:
 	}
 	text := fmt.Sprintf("Client state cannot be written: the disk has not responded for %s", wait)
@@ -101,14 +104,21 @@ func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration
 		c.disksTried()
 	}
 	select {
-	case answer := <-done:
-		if answer == "" && before == "" {
+	case err := <-done:
+		if err == nil && before == "" {
 			c.setTrouble("")
 		}
-		return answer
+		return described(err)
 	case <-ctx.Done():
-		return before
+		return before, false
 	}
+}
+
+func described(err error) (text string, full bool) {
+	if err == nil {
+		return "", false
+	}
+	return err.Error(), errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
 // tryDisk writes to the directory what takes the room of so many bytes, and takes it away again.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,6 +88,39 @@ func TestFullDiskOfTheClient(t *testing.T) {
 	b.stop()
 	b.start(t)
 	b.until(t, "running after a restart", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
+}
+
+// TestAllocationThatFillsTheDiskIsNamed: its node and its task have an event, and no other allocation is named.
+func TestAllocationThatFillsTheDiskIsNamed(t *testing.T) {
+	b := setup(t)
+	b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+	b.conf.DiskInterval = 300 * time.Millisecond
+	tmpfs(t, filepath.Dir(b.conf.StateDir), "size=24m")
+	b.begin(t)
+	filler := alloc("filler", job("service", "raw_exec", map[string]any{
+		"command": "/bin/sh", "args": []any{"-c", `while :; do head -c 65536 /dev/zero >>$NOMAD_ALLOC_DIR/data/f || sleep 0.1; done`},
+	}))
+	filler.Job.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: 2}
+	b.place(filler)
+	b.trouble(t, "no space left on device")
+	b.until(t, "the allocation is named", func() bool { return b.told(`allocation filler of job "j" uses `) })
+	b.until(t, "the task has the event", func() bool {
+		a := b.allocs["filler"]
+		return a != nil && a.TaskStates["t"] != nil && slices.ContainsFunc(a.TaskStates["t"].Events, func(e *api.TaskEvent) bool {
+			return e.Type == "Ephemeral Disk" && strings.HasSuffix(e.DisplayMessage, "its ephemeral disk has 2 MiB")
+		})
+	})
+	if b.edit(func() {
+		if b.told("allocation stays") {
+			t.Error("an allocation is named that uses little")
+		}
+	}); b.status("filler") != api.AllocClientStatusRunning {
+		t.Errorf("the task is %s", b.status("filler"))
+	}
+	b.place(stopped(filler))
+	b.until(t, "it ends on a full disk", func() bool { return b.status("filler") == api.AllocClientStatusComplete })
+	b.edit(func() { delete(b.allocs, "filler") })
+	b.until(t, "healthy without it", func() bool { return shows(b.nodes[b.node.ID()], true, "") })
 }
 
 // TestRestartWithAFullDisk: servers that saw the node healthy for a moment would place on it what cannot start there.

@@ -95,12 +95,13 @@ func (a *Alloc) takeData(ctx context.Context) error {
 		id = earlier
 	}
 	if !found && why != nil {
-		a.tellDisk("%v: the disk starts empty", why)
+		a.TellDisk("%v: the disk starts empty", why)
 	}
 	return nil
 }
 
-func (a *Alloc) tellDisk(format string, args ...any) {
+// TellDisk records an event about the ephemeral disk in all tasks.
+func (a *Alloc) TellDisk(format string, args ...any) {
 	a.tasks.Tell(a.taskNames(), eventDisk, fmt.Sprintf(format, args...))
 }
 

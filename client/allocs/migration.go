@@ -111,7 +111,7 @@ func (a *Alloc) copyData(ctx context.Context, from string) (earlier string, err 
 		}
 		if took := time.Since(began); took > report {
 			report *= 2
-			a.tellDisk("The data of allocation %s is being copied from its node: %s so far", from, amount(w.Copied()))
+			a.TellDisk("The data of allocation %s is being copied from its node: %s so far", from, amount(w.Copied()))
 		}
 	}
 	complete := a.dir.Incoming()
@@ -135,7 +135,7 @@ func (a *Alloc) copyData(ctx context.Context, from string) (earlier string, err 
 	if omitted > 0 {
 		left = fmt.Sprintf("; %d entries are left out: devices, pipes, sockets, or links that lead outside", omitted)
 	}
-	a.tellDisk("The data of allocation %s is copied from its node: %s in %s%s", from, amount(w.Copied()), time.Since(began).Round(time.Millisecond), left)
+	a.TellDisk("The data of allocation %s is copied from its node: %s in %s%s", from, amount(w.Copied()), time.Since(began).Round(time.Millisecond), left)
 	return earlier, nil
 }
 

@@ -58,7 +58,7 @@ var layers = map[string]int{
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/access": 2, "nomad/identity": 2, "nomad/rpc": 2, "nomad/page": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
 	"nomad/volumes/commands": 2, "nomad/volumes/pluginview": 2, "nomad/secrets": 2,
 	"nomad/jobs/ledger": 2, "nomad/deployments/tally": 2,
-	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/diskpages": 2, "client/logs": 2, "client/stats": 2,
+	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/diskpages": 2, "client/diskuse": 2, "client/logs": 2, "client/stats": 2,
 	"client/csiplugins": 2, "client/mounthealth": 2, "client/workqueue": 2, "client/checks": 2, "client/fingerprint": 2, "client/gc": 2, "client/identities": 2, "client/secrets": 2, "client/artifacts": 2, "client/templates": 2, "plugins/": 2,
 	"nomad/": 3, "client/": 3,
 	"nomad": 4, "client": 4, "nomad/httpapi": 4, "nomad/httpapi/": 4, "nomad/sim": 4, "nomad/volumes/volumestest": 4,
