@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -146,6 +148,79 @@ func TestMigrationThatCannotBeFinishedLeavesAnEmptyDisk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A copy that fills the disk fails its allocation, whose event names the reason. The node stays healthy, nothing of the copy
+// stays, and the next replacement gets all data from where it still is.
+func TestMigrationOntoAFullDisk(t *testing.T) {
+	from, to := twoNodes(t, func(*api.DiskDataRequest) error { return nil })
+	from.place(stopped(migrating("a1", "", 1)))
+	to.conf.DiskInterval = 50 * time.Millisecond
+	tmpfs(t, to.conf.AllocDir, "size=14m")
+	to.begin(t)
+	next := migrating("a2", "a1", 2)
+	to.place(next)
+	to.until(t, "a2 fails", func() bool { return to.status("a2") == api.AllocClientStatusFailed })
+	to.until(t, "the event has the reason", func() bool {
+		for _, e := range to.allocs["a2"].TaskStates["t"].Events {
+			if strings.Contains(e.DisplayMessage, "copy the data of allocation a1: the disk of the node is full after ") {
+				t.Log(e.Type, e.DisplayMessage)
+				return true
+			}
+		}
+		return false
+	})
+	eventually(t, "nothing of the copy is left", func() bool {
+		left, _ := filepath.Glob(to.file("a2", ".made-*"))
+		return len(left) == 0
+	})
+	for _, dir := range []string{"a2/alloc/data", "a2/t/local"} {
+		if files, err := os.ReadDir(to.file(dir)); err == nil && len(files) > 0 {
+			t.Errorf("%s has %v", dir, files)
+		}
+	}
+	to.edit(func() {
+		if to.told("") || !shows(to.nodes[to.node.ID()], true, "") || to.status("stays") != api.AllocClientStatusRunning {
+			t.Errorf("the node reports trouble: %+v", to.events)
+		}
+	})
+	from.has(t, "shared", "a1", "alloc", "data", "s")
+	from.has(t, strings.Repeat("x", 6<<20), "a1", "t", "local", "large")
+
+	if err := unix.Mount("", to.conf.AllocDir, "", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	to.place(stopped(next))
+	to.place(migrating("a3", "a2", 3))
+	to.ran(t, "a3", "is copied from its node: 4 entries, 6.0 MB in ")
+	to.has(t, "shared", "a3", "alloc", "data", "s")
+	to.has(t, strings.Repeat("x", 6<<20), "a3", "t", "local", "large")
+}
+
+// What a copy has so far does not stay when its allocation is stopped.
+func TestStoppedMigrationLeavesNothing(t *testing.T) {
+	second := make(chan struct{}, 16)
+	from, to := twoNodes(t, func(r *api.DiskDataRequest) error {
+		if len(r.Cursor.Path) > 0 {
+			second <- struct{}{}
+			return fault.New(fault.Timeout, "node n1 is not connected")
+		}
+		return nil
+	})
+	from.place(stopped(migrating("a1", "", 1)))
+	to.start(t)
+	to.place(migrating("a2", "a1", 2))
+	<-second
+	if copied, _ := filepath.Glob(to.file("a2", ".made-*")); len(copied) == 0 {
+		t.Error("no data before the stop: the test shows nothing")
+	}
+	to.place(stopped(migrating("a2", "a1", 2)))
+	to.until(t, "a2 ends", func() bool { return to.status("a2") == api.AllocClientStatusComplete })
+	eventually(t, "nothing of the copy is left", func() bool {
+		left, _ := filepath.Glob(to.file("a2", ".made-*"))
+		return len(left) == 0
+	})
+	from.has(t, "shared", "a1", "alloc", "data", "s")
 }
 
 func TestMigrationSurvivesTheAgents(t *testing.T) {

@@ -40,7 +40,25 @@ func (s data) Up(ctx context.Context, _ *Scope) error {
 	return nil
 }
 
-func (data) Down(context.Context, *Scope) error { return nil }
+// Down removes what a copy that was not finished has left. It is no failure when the disk does not take that: the collector
+// removes all files of the allocation.
+func (s data) Down(ctx context.Context, _ *Scope) error {
+	a := s.a
+	if a.settled.Load() || !a.wantsData() || !a.migrates() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, diskSilence)
+	defer cancel()
+	if a.moving.ended(ctx) != nil {
+		return nil
+	}
+	a.moving.build = a.dir.RemoveIncoming
+	select {
+	case <-a.moving.begin():
+	case <-ctx.Done():
+	}
+	return nil
+}
 
 // Predecessor is the allocation whose data this one waits for; empty when it does not. Its files must not be removed.
 func (a *Alloc) Predecessor() string {

@@ -28,7 +28,9 @@ const (
 )
 
 // takeThere copies the data of an allocation of another node here; earlier is the allocation that has more of it. An error of
-// class fault.NotFound means that there is no data to get. Data that an earlier agent process has copied is not copied again.
+// class fault.NotFound means that there is no data to get, one of class fault.Exhausted that this node's disk is full: the
+// allocation fails, and a replacement on another node can still get the data. Data that an earlier agent process has copied is
+// not copied again.
 func (a *Alloc) takeThere(ctx context.Context, from string) (earlier string, err error) {
 	found := false
 	a.moving.build = func() (err error) {
@@ -54,7 +56,7 @@ func (a *Alloc) takeThere(ctx context.Context, from string) (earlier string, err
 			return "", err
 		}
 	}
-	if err == nil || ctx.Err() != nil || fault.Of(err) == fault.Internal {
+	if class := fault.Of(err); err == nil || ctx.Err() != nil || class == fault.Internal || class == fault.Exhausted {
 		return earlier, err
 	}
 	a.moving.build = a.dir.RemoveIncoming

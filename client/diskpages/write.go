@@ -19,6 +19,8 @@ const (
 	entriesMin = 100_000
 	// entriesTop is the number of entries that no disk may exceed: the directories among them are kept in memory.
 	entriesTop = 4 << 20
+	// freeMin is what a copy leaves free on the disk for the agent and for the other tasks.
+	freeMin = 8 << 20
 )
 
 // ErrChanged means that a file changed between two of its pieces: the copy must begin again.
@@ -66,15 +68,19 @@ func (w *Writer) leave() {
 }
 
 // Write makes the files of a page. After an error the same page may be written again. An error of class fault.TooLarge means
-// that the data exceeds the disk, one of class fault.Invalid that the page is wrong.
+// that the data exceeds the ephemeral disk, one of class fault.Exhausted that the disk of the node is full, one of class
+// fault.Invalid that the page is wrong.
 func (w *Writer) Write(page *api.DiskDataResponse) error {
 	before, folders, open := w.done, len(w.folders), w.open
 	undo := func(err error) error {
 		w.done, w.folders, w.open = before, w.folders[:folders], open
-		return err
+		return w.full(err)
 	}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		return fmt.Errorf("copy data: %w", err)
+		return undo(fmt.Errorf("copy data: %w", err))
+	}
+	if err := w.fits(page); err != nil {
+		return undo(err)
 	}
 	defer w.leave()
 	for _, e := range page.Entries {
@@ -83,6 +89,30 @@ func (w *Writer) Write(page *api.DiskDataResponse) error {
 		}
 	}
 	return nil
+}
+
+// fits returns an error when the disk would have less than freeMin free with the page.
+func (w *Writer) fits(page *api.DiskDataResponse) error {
+	need := int64(freeMin)
+	for _, e := range page.Entries {
+		need += int64(len(e.Data))
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(w.dir, &st); err != nil {
+		return err
+	}
+	if free := int64(st.Bavail) * st.Bsize; st.Blocks > 0 && free < need { // 0 blocks: a file system without limit
+		return fmt.Errorf("%w: %.1f MB are free, %.1f MB come next, and %d MB must stay free", unix.ENOSPC, float64(free)/(1<<20), float64(need-freeMin)/(1<<20), freeMin>>20)
+	}
+	return nil
+}
+
+// full makes the error of a full disk one of class fault.Exhausted.
+func (w *Writer) full(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fault.New(fault.Exhausted, "the disk of the node is full after %.1f MB of the data: %v", float64(w.done.Bytes)/(1<<20), err)
+	}
+	return err
 }
 
 // Next returns where the page after this one begins. It skips the rest of a file that is there under another name.
@@ -106,7 +136,7 @@ func (w *Writer) Finish() error {
 			return fmt.Errorf("copy %q: %w", e.Path, err)
 		}
 		if err := errors.Join(finish(fd, e, 0o7777), unix.Close(fd)); err != nil {
-			return fmt.Errorf("copy %q: %w", e.Path, err)
+			return w.full(fmt.Errorf("copy %q: %w", e.Path, err))
 		}
 	}
 	w.leave()
@@ -116,7 +146,7 @@ func (w *Writer) Finish() error {
 	}
 	defer f.Close()
 	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("copy data: %w", err)
+		return w.full(fmt.Errorf("copy data: %w", err))
 	}
 	return nil
 }
