@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -12,8 +13,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// monitorWait is how long a followed log is silent before an empty frame is sent.
-const monitorWait = time.Second
+const (
+	// monitorWait is how long a followed log is silent before an empty frame is sent.
+	monitorWait = time.Second
+	// rightsEvery is how often the right of a caller who follows the log of this agent is compared.
+	rightsEvery = time.Second
+)
 
 // inspectRoutes are what operators see of an agent: this one, or the server or the node that the request names.
 func inspectRoutes(a *inspect.Agent) []endpoint.Route {
@@ -138,13 +143,21 @@ func export(c *endpoint.Call, here *inspect.Agent) error {
 	return follow(c, here, way, req, out)
 }
 
-// follow sends the pieces of a log until it ends.
+// follow sends the pieces of a log until it ends, or until the token of the caller no longer permits it: other agents compare
+// that in each call, this one every rightsEvery. Servers that cannot be reached end nothing.
 func follow(c *endpoint.Call, here *inspect.Agent, way wire.Caller, req *api.AgentMonitorRequest, out *endpoint.Frames) error {
+	compared := time.Now()
 	for {
 		var piece *api.AgentMonitorResponse
 		var err error
 		switch {
 		case way == nil:
+			if time.Since(compared) > rightsEvery {
+				if err = c.Permitted(agentRead); errors.Is(err, fault.Denied) {
+					return c.Broken(out.Begun(), err)
+				}
+				compared = time.Now()
+			}
 			piece, err = here.Monitor(c.Context(), req)
 		case req.NodeID != "":
 			piece, err = wire.ClientAgentMonitor.Call(c.Context(), way, req)

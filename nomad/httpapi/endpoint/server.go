@@ -118,7 +118,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, trace *string) (
 			c.done()
 		}
 	}()
-	if err := c.permitted(route.Right); err != nil {
+	if err := c.Permitted(route.Right); err != nil {
 		return err
 	}
 	out, err := route.Serve(c)

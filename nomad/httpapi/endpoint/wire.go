@@ -78,8 +78,8 @@ func (c *Call) Status(code int, out any) (any, error) {
 	return nil, ErrStreamed
 }
 
-// permitted asks the servers whether the token of the caller permits what this agent answers itself.
-func (c *Call) permitted(r api.Right) error {
+// Permitted asks the servers whether the token of the caller permits what this agent answers itself.
+func (c *Call) Permitted(r api.Right) error {
 	if r.On == "" || !c.AccessControl {
 		return nil
 	}

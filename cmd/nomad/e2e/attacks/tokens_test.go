@@ -143,6 +143,8 @@ func TestWaitingReadsEndWithTheirToken(t *testing.T) {
 	paths := map[string]string{
 		"a blocking list":   fmt.Sprintf("/v1/jobs?index=%d&wait=5m", meta.LastIndex+100),
 		"a blocking object": fmt.Sprintf("/v1/job/quiet?index=%d&wait=5m", meta.LastIndex+100),
+		"an event stream":   "/v1/event/stream?topic=Allocation",
+		"the agent's log":   "/v1/agent/monitor?log_level=error",
 		"a followed log":    "/v1/client/fs/logs/" + alloc + "?task=main&type=stdout&follow=true",
 		"a followed file":   "/v1/client/fs/stream/" + alloc + "?path=alloc/logs/main.stdout.0&follow=true",
 	}
@@ -216,7 +218,7 @@ func ends(t *testing.T, what string, ended <-chan string, began time.Time, limit
 		if took > limit {
 			t.Errorf("%s ended %v after its token", what, took)
 		}
-		if !strings.Contains(body, "403") && !strings.Contains(body, "EOF") && !strings.Contains(body, "reset") {
+		if !strings.Contains(body, "403") && !strings.Contains(body, "Permission denied") && !strings.Contains(body, "EOF") && !strings.Contains(body, "reset") {
 			t.Errorf("%s ended with %s", what, body)
 		}
 	case <-time.After(time.Until(began) + limit + 10*time.Second):
