@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/variables"
 	"github.com/open-nomad/open-nomad/command/view"
 	"github.com/open-nomad/open-nomad/command/volume"
+	"github.com/open-nomad/open-nomad/command/watch"
 )
 
 // Version is the version of the program; the build sets it.
@@ -98,7 +99,7 @@ func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), event.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
 		system.Group(), namespace.Group(), quota.Group(), service.Group(), variables.Group(), acl.Group(), operator.Group(), tls.Group(), login.Login("login"),
-		status.Any("status"), monitor.Agent("monitor"), status.AgentInfo("agent-info"), ui.Open("ui"), version(),
+		status.Any("status"), monitor.Agent("monitor"), status.AgentInfo("agent-info"), ui.Open("ui"), watch.Watch("watch"), version(),
 	}
 }
 

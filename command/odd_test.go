@@ -20,6 +20,8 @@ import (
 var verbs = strings.Split(strings.TrimSpace(`
 node status
 ui -show-url x
+watch
+watch x
 node status x
 node status -verbose x
 node status -stats x

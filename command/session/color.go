@@ -16,9 +16,9 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// colors reports whether the output may have colours: when asked for, or when it is a terminal and neither a flag nor
+// Colors reports whether the output may have colours: when asked for, or when it is a terminal and neither a flag nor
 // the environment disables them.
-func (s *Session) colors() bool {
+func (s *Session) Colors() bool {
 	switch {
 	case s.Bool("force-color"):
 		return true
@@ -43,7 +43,7 @@ func (s *Session) Terminal() bool {
 // Difference prints a difference, its lines painted by the mark that they begin with.
 func (s *Session) Difference(text string) {
 	text = view.Text(text)
-	if s.colors() {
+	if s.Colors() {
 		text = painted(text)
 	}
 	fmt.Fprint(s.Out, text)

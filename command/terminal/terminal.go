@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/muesli/cancelreader"
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 
@@ -17,8 +18,11 @@ import (
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
-// escapeNone is the value of -e without an escape character.
-const escapeNone = "none"
+// Values of -e: without an escape character, and the default.
+const (
+	escapeNone    = "none"
+	escapeDefault = "~"
+)
 
 // errEscaped means that the user has ended the session.
 var errEscaped = errors.New("ended by the escape sequence")
@@ -30,7 +34,7 @@ func Flags() []cli.Flag {
 		&cli.StringFlag{Name: "group", Usage: "`name` of the group, with -job"},
 		&cli.BoolFlag{Name: "i", Value: true, Usage: "pass the input on; -i=false closes it"},
 		&cli.BoolFlag{Name: "t", Usage: "give the command a terminal; the default is whether input and output are one"},
-		&cli.StringFlag{Name: "e", Value: "~", Usage: "escape `character` for a session with a terminal; none disables it. After a line feed, ~. ends the session"},
+		&cli.StringFlag{Name: "e", Value: escapeDefault, Usage: "escape `character` for a session with a terminal; none disables it. After a line feed, ~. ends the session"},
 	}
 }
 
@@ -41,19 +45,40 @@ func Run(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptio
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	o.TTY, o.Stdout, o.Stderr = tty, s.Out, s.Err
 	if input {
 		o.Stdin = s.Input
 	}
-	if char := s.String("e"); input && tty && char != escapeNone {
+	return connect(ctx, s, alloc, o, tty, s.String("e"))
+}
+
+// Shell runs a command with the terminal of the user, whatever the flags are. After it, nothing reads the input any more.
+func Shell(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptions) error {
+	f, ok := s.Input.(*os.File)
+	if !ok {
+		return fault.New(fault.Invalid, "a shell needs a terminal")
+	}
+	in, err := cancelreader.NewReader(f)
+	if err != nil {
+		return fault.New(fault.Internal, "read the terminal: %w", err)
+	}
+	defer in.Close()
+	defer in.Cancel()
+	o.Stdin = in
+	return connect(ctx, s, alloc, o, true, escapeDefault)
+}
+
+func connect(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptions, tty bool, char string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o.TTY, o.Stdout, o.Stderr = tty, s.Out, s.Err
+	input := o.Stdin != nil
+	if input && tty && char != escapeNone {
 		if len(char) != 1 {
 			return fault.New(fault.Invalid, "-e %q is neither one character nor %s", char, escapeNone)
 		}
-		o.Stdin = newEscapeReader(s.Input, char[0], func() { cancel(errEscaped) })
+		o.Stdin = newEscapeReader(o.Stdin, char[0], func() { cancel(errEscaped) })
 	}
-	restore := func() {}
+	restore, err := func() {}, error(nil)
 	if tty {
 		if restore, err = raw(s.Input, input); err != nil {
 			return err
@@ -80,19 +105,20 @@ func Run(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptio
 // mode returns whether the input is passed on, and whether the command has a terminal.
 func mode(s *session.Session) (input, tty bool, err error) {
 	input, tty = s.Bool("i"), s.Bool("t")
-	terminals := isTerminal(s.Input) && isTerminal(s.Out)
+	terminals := Is(s.Input) && Is(s.Out)
 	switch {
 	case !s.IsSet("t"):
 		tty = input && terminals
 	case tty && !input && s.IsSet("i"):
 		return false, false, fault.New(fault.Invalid, "-t needs the input: it cannot be combined with -i=false")
-	case tty && !isTerminal(s.Input):
+	case tty && !Is(s.Input):
 		return false, false, fault.New(fault.Invalid, "-t needs a terminal, and the input is none: use -t=false")
 	}
 	return input, tty, nil
 }
 
-func isTerminal(of any) bool {
+// Is reports whether an input or output is a terminal.
+func Is(of any) bool {
 	f, ok := of.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
