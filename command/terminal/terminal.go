@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/muesli/cancelreader"
@@ -61,10 +62,32 @@ func Shell(ctx context.Context, s *session.Session, alloc string, o rest.ExecOpt
 	if err != nil {
 		return fault.New(fault.Internal, "read the terminal: %w", err)
 	}
-	defer in.Close()
-	defer in.Cancel()
-	o.Stdin = in
+	keys := &interruptible{from: in}
+	defer keys.end()
+	o.Stdin = keys
 	return connect(ctx, s, alloc, o, true, escapeDefault)
+}
+
+// interruptible is an input whose reads can be ended, so that none of them takes a key that is meant for what follows.
+type interruptible struct {
+	from cancelreader.CancelReader
+	mu   sync.Mutex
+}
+
+// Read implements [io.Reader].
+func (i *interruptible) Read(into []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.from.Read(into)
+}
+
+// end ends the read that waits, and all later ones.
+func (i *interruptible) end() {
+	if i.from.Cancel() {
+		i.mu.Lock() // the read has returned: its descriptors may be closed
+		defer i.mu.Unlock()
+	}
+	_ = i.from.Close()
 }
 
 func connect(ctx context.Context, s *session.Session, alloc string, o rest.ExecOptions, tty bool, char string) error {

@@ -299,11 +299,16 @@ func (a *Agent) LogTail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// Run runs the command line against the agent and returns its output and exit code.
-func (a *Agent) Run(args ...string) (string, int) {
+// Command is the command line with the address of the agent, and the management token if it has access control.
+func (a *Agent) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(a.Binary, args...)
 	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.API.Address(), "NOMAD_TOKEN="+token(a.acl))
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// Run runs the command line against the agent and returns its output and exit code.
+func (a *Agent) Run(args ...string) (string, int) {
+	out, err := a.Command(args...).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return string(out), exit.ExitCode()
