@@ -218,6 +218,21 @@ func (b *browser) accessible() {
 	}
 }
 
+// choose selects an option of a list of choices.
+func (b *browser) choose(selector, value string) {
+	b.t.Helper()
+	field := "document.querySelector(" + quoted(selector) + ")"
+	b.until("the choice "+selector, field)
+	b.exec("(() => { const e = " + field + "; e.value = " + quoted(value) + "; e.dispatchEvent(new Event('change', {bubbles: true})); })()")
+}
+
+// signIn opens the page with a token; an empty one is none.
+func (b *browser) signIn(token string) {
+	b.t.Helper()
+	b.visit("/ui/settings/tokens")
+	b.exec("sessionStorage.setItem('token', " + quoted(token) + ")")
+}
+
 // keys types into the element that has the focus.
 func (b *browser) keys(text string) {
 	b.t.Helper()

@@ -1,10 +1,12 @@
 // Requests to the public HTTP API of the agent that served the page.
 
+import {setClock} from './format.js';
+
 const store = (name) => ({
   get: () => sessionStorage.getItem(name) || '',
   set: (v) => (v ? sessionStorage.setItem(name, v) : sessionStorage.removeItem(name)),
 });
-export const token = store('token');
+export const token = {...store('token'), set(v) { store('token').set(v); session.ended = false; }};
 export const namespace = store('namespace');
 export const region = store('region');
 
@@ -24,6 +26,21 @@ export const connection = {
     this.ok = ok;
     this.since = Date.now();
     for (const f of this.listeners) f();
+  },
+};
+
+// session reports whether the token has expired or was deleted while the page was open. No more data is asked for then.
+export const session = {
+  ended: false, asked: 0,
+  // check finds out after a refusal whether it was the right that lacks, or the token that is gone; at most every 5 s.
+  async check() {
+    const asked = token.get();
+    if (this.ended || !asked || performance.now() - this.asked < 5000) return;
+    this.asked = performance.now();
+    const res = await fetch(url('/v1/acl/token/self'), {headers: headers(), cache: 'no-store'}).catch(() => null);
+    if (![401, 403, 404].includes(res?.status) || token.get() !== asked) return;
+    this.ended = true;
+    for (const f of connection.listeners) f();
   },
 };
 
@@ -62,6 +79,8 @@ export async function request(method, path, opts = {}) {
     }
   }
   connection.set(true);
+  setClock(res.headers.get('Date'));
+  if (res.status === 403) session.check();
   if (!res.ok) throw new Failure(res.status, (await res.text()).slice(0, 4000), path);
   if (opts.raw) return res;
   const text = await res.text();

@@ -3,6 +3,7 @@
 import {chosen, get, put, seg} from './api.js';
 import {act} from './dialog.js';
 import {h} from './dom.js';
+import {fields} from './form.js';
 import {button, card, crumbs, link, paths} from './parts.js';
 
 const modes = ['single-node-writer', 'single-node-reader-only', 'single-node-single-writer', 'single-node-multi-writer', 'multi-node-reader-only', 'multi-node-single-writer', 'multi-node-multi-writer'];
@@ -31,8 +32,7 @@ export default function create({app, live}) {
     if (out) app.go(paths.volume(s.id, s.ns));
     else app.render();
   }
-  const field = (name, label, props = {}, hint) => h('label', {class: 'field'}, h('span', {}, label), h(props.rows ? 'textarea' : 'input', {name, value: s[name], spellcheck: 'false', autocomplete: 'off', oninput: (e) => { s[name] = e.target.value; }, ...props}), hint && h('small', {class: 'dim'}, hint));
-  const choice = (name, label, options) => h('label', {class: 'field'}, h('span', {}, label), h('select', {name, value: s[name], onchange: (e) => { s[name] = e.target.value; app.render(); }}, options.map(([v, t]) => h('option', {key: v, value: v, selected: v === s[name]}, t))));
+  const {field, choice} = fields(s, app);
 
   return {
     title: () => 'Create a volume',

@@ -27,11 +27,31 @@ export function span(d) {
   return Math.floor(s / 86400) + ' d';
 }
 
+// ahead is how many milliseconds the clock of the agent is ahead of this one, as its responses report it by the second.
+let ahead = 0;
+
+export function setClock(date) {
+  const at = Date.parse(date);
+  if (Number.isNaN(at)) return;
+  const off = at + 500 - Date.now();
+  ahead = Math.abs(off) > 3000 ? off : 0;
+}
+
+// now is the time of the agent.
+export const now = () => Date.now() + ahead;
+
+// parseSpan reads a duration such as 90s or 1h30m as nanoseconds; NaN is none.
+export function parseSpan(text) {
+  const t = text.trim();
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(t)) return NaN;
+  return [...t.matchAll(/([\d.]+)(ms|s|m|h|d)/g)].reduce((sum, [, n, unit]) => sum + Math.round(n * {ms: 1e6, s: 1e9, m: 60e9, h: 3600e9, d: 86400e9}[unit]), 0);
+}
+
 // age is how long ago a time was. A clock that differs from the server's by little is no future.
 export function age(t) {
   const at = ms(t);
   if (!at) return '';
-  const d = Date.now() - at;
+  const d = now() - at;
   if (d < -5000) return 'in ' + span(d);
   return d < 1000 ? 'now' : span(d - (d % 1000)) + ' ago';
 }

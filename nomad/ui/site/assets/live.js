@@ -1,7 +1,7 @@
 // Live data: what a page shows is loaded again when the event stream reports a change of it. Without the stream, each
 // source waits for its next index with a blocking query.
 
-import {connection, Failure, get, headers, url} from './api.js';
+import {connection, Failure, get, headers, session, url} from './api.js';
 
 const pauseMin = 400; // between two loads of one source, in ms
 const retryMin = 1000;
@@ -63,6 +63,7 @@ export class Live {
   loading(name) { const s = this.sources.get(name); return !!s && s.data === undefined && !s.error; }
 
   async fetch(s, wait) {
+    if (session.ended) return;
     if (s.busy && !wait) {
       s.again = true;
       return;
@@ -123,7 +124,7 @@ export class Live {
     if (this.stop.signal.aborted || this.running) return;
     this.running = true;
     let pause = retryMin;
-    for (let first = true; !this.stop.signal.aborted && !document.hidden; first = false) {
+    for (let first = true; !this.stop.signal.aborted && !document.hidden && !session.ended; first = false) {
       if (!this.topics().length) break;
       this.conn = new AbortController();
       const end = () => this.conn.abort();
@@ -134,6 +135,7 @@ export class Live {
         this.followed = this.topics();
         const params = {topic: this.followed, namespace: '*', index: Number.isFinite(index) ? index : ''};
         const res = await fetch(url('/v1/event/stream', params), {signal: this.conn.signal, headers: headers(), cache: 'no-store'});
+        if (res.status === 403) await session.check();
         if (!res.ok) throw new Failure(res.status, await res.text());
         connection.set(true);
         this.mode = 'streaming';
@@ -162,7 +164,7 @@ export class Live {
   async poll(s) {
     let pause = retryMin;
     await s.ready;
-    while (!s.dropped && !this.stop.signal.aborted) {
+    while (!s.dropped && !this.stop.signal.aborted && !session.ended) {
       if (document.hidden || !s.topics.length) {
         await sleep(2000, this.stop.signal);
         continue;

@@ -1,6 +1,6 @@
 // The shell: navigation, choice of namespace and region, search, and the page of the address.
 
-import {chosen, connection, Failure, get, namespace, put, region, token} from './api.js';
+import {chosen, connection, Failure, get, namespace, put, region, session, token} from './api.js';
 import {h, patch} from './dom.js';
 import {span} from './format.js';
 import {Live} from './live.js';
@@ -13,7 +13,7 @@ const routes = [
   ['/ui/storage/volumes/create', 'create.js'], ['/ui/storage/volumes/csi/', 'volume.js'], ['/ui/storage/volumes/', 'volume.js'], ['/ui/storage/plugins/', 'plugin.js'], ['/ui/storage', 'storage.js'],
   ['/ui/csi/volumes/', 'volume.js'], ['/ui/csi/plugins/', 'plugin.js'], ['/ui/csi', 'storage.js'],
   ['/ui/topology', 'topology.js'], ['/ui/servers', 'servers.js'], ['/ui/evaluations/', 'evaluation.js'], ['/ui/evaluations', 'evaluations.js'],
-  ['/ui/deployments/', 'deployment.js'], ['/ui/variables/var/', 'variable.js'], ['/ui/variables', 'variables.js'], ['/ui/access-control', 'access.js'], ['/ui/settings', 'settings.js'],
+  ['/ui/deployments/', 'deployment.js'], ['/ui/variables/new', 'variableform.js'], ['/ui/variables/edit/', 'variableform.js'], ['/ui/variables/var/', 'variable.js'], ['/ui/variables', 'variables.js'], ['/ui/access-control/new/', 'accessform.js'], ['/ui/access-control/edit/', 'accessform.js'], ['/ui/access-control', 'access.js'], ['/ui/settings', 'settings.js'],
   ['/ui/events', 'events.js'], ['/ui/exec/', 'exec.js'], ['/ui/', 'jobs.js'],
 ];
 
@@ -124,7 +124,8 @@ function side() {
 }
 
 function banner() {
-  return h('div', {class: 'banner', 'aria-live': 'assertive', key: 'banner'}, !connection.ok && h('p', {}, 'Disconnected from the agent since ' + span(Date.now() - connection.since) + '. What you see may be out of date. Trying again.'));
+  return h('div', {class: 'banner', 'aria-live': 'assertive', key: 'banner'}, session.ended && h('p', {}, 'Your token has expired or was deleted, and this page no longer changes. ', link('/ui/settings/tokens', 'Sign in again')),
+    !connection.ok && h('p', {}, 'Disconnected from the agent since ' + span(Date.now() - connection.since) + '. What you see may be out of date. Trying again.'));
 }
 
 function applyTheme() {

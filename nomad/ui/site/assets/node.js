@@ -3,7 +3,7 @@
 import {put, quote, seg} from './api.js';
 import {act, ask} from './dialog.js';
 import {h} from './dom.js';
-import {bytes} from './format.js';
+import {bytes, parseSpan} from './format.js';
 import {badge, button, card, crumbs, decode, facts, link, Pager, paths, problem, source, table, time} from './parts.js';
 import {allocTable} from './tables.js';
 import {nodeStatus} from './nodes.js';
@@ -26,8 +26,13 @@ export default function node({app, live, rest}) {
 
   async function drain() {
     const v = await ask({title: 'Drain the node', text: 'Its allocations move to other nodes, and it gets no new ones.', confirm: 'Drain', danger: true, fields: [
-      {name: 'deadline', label: 'Deadline in minutes; after it, what is left is stopped. 0 waits without a deadline', type: 'number', value: 60, required: true}, {name: 'system', label: 'Leave system jobs running', type: 'checkbox'}]});
-    if (v) act('The node drains', () => put(at + '/drain', {NodeID: id, DrainSpec: {Deadline: Math.round(Number(v.deadline) * 60e9), IgnoreSystemJobs: v.system}}));
+      {name: 'deadline', label: 'Deadline, after which what is left is stopped', value: '1h', required: true, hint: 'For example 90s, 30m or 1h. "none" waits without a deadline, "now" stops everything at once.'}, {name: 'system', label: 'Leave system jobs running', type: 'checkbox'}]});
+    if (!v) return;
+    act('The node drains', () => {
+      const deadline = {none: 0, now: -1}[v.deadline.trim()] ?? parseSpan(v.deadline);
+      if (!Number.isFinite(deadline)) throw new Error('The deadline "' + v.deadline + '" is not a duration such as 30m: the node does not drain.');
+      return put(at + '/drain', {NodeID: id, DrainSpec: {Deadline: deadline, IgnoreSystemJobs: v.system}});
+    });
   }
   const undrain = () => act('The drain ended', () => put(at + '/drain', {NodeID: id, DrainSpec: null, MarkEligible: true}));
   const eligible = (on) => act(on ? 'The node gets new allocations' : 'The node gets no new allocations', () => put(at + '/eligibility', {NodeID: id, Eligibility: on ? 'eligible' : 'ineligible'}));

@@ -74,7 +74,7 @@ export function table(label, head, rows, empty) {
   if (!rows.length) return h('p', {class: 'empty'}, empty || 'None.');
   const number = head.map((t) => t.startsWith('#'));
   return h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label}, h('table', {},
-    h('thead', {}, h('tr', {}, head.map((t, i) => h('th', {scope: 'col', class: number[i] ? 'num' : ''}, t.replace('#', ''))))),
+    h('thead', {}, h('tr', {}, head.map((t, i) => h('th', {scope: 'col', class: number[i] ? 'num' : ''}, t ? t.replace('#', '') : h('span', {class: 'unseen'}, 'Actions'))))),
     h('tbody', {}, rows.map((r) => h('tr', {key: r.key, class: r.class}, r.cells.map((c, i) => h('td', {class: number[i] ? 'num' : ''}, c)))))));
 }
 

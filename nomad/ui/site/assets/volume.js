@@ -86,11 +86,11 @@ export default function volume({app, live, rest}) {
     return table('Claims', ['Phase', 'Allocation', 'Job', 'Node', 'Mode', 'Held', 'Next', ''], (v.Claims || []).map((c) => ({key: c.AllocID + (c.Use || ''), cells: [
       badge(c.State, tone[c.State]), allocLink(c.AllocID), c.JobID ? link(paths.job(c.JobID, c.Namespace), c.JobID) : '', nodeLink(c.NodeID, names[c.NodeID]), [c.Mode, h('div', {class: 'dim'}, c.AccessMode)], time(c.Since),
       [c.State === 'waiting' && c.Predecessor ? ['waits for ', allocLink(c.Predecessor)] : nextOf[c.State], c.NextRetry ? ', next try ' + age(c.NextRetry) : '', c.LastError && h('div', {class: 'dim'}, c.LastError)],
-      h('div', {class: 'tools'}, c.NodeID && button('Detach', () => detach(c.NodeID, false), {class: 'small', 'aria-label': 'Detach from node ' + c.NodeID}), c.NodeID && c.State !== 'ready' && button('By force', () => detach(c.NodeID, true), {class: 'small danger'}))]})), 'No allocation holds this volume.');
+      h('div', {class: 'tools'}, c.NodeID && button('Detach', () => detach(c.NodeID, false), {class: 'small', 'aria-label': 'Detach from node ' + c.NodeID}), c.NodeID && button('By force', () => detach(c.NodeID, true), {class: 'small danger', 'aria-label': 'Detach by force from node ' + c.NodeID}))]})), 'No allocation holds this volume.');
   }
   function attachments(v) {
     const names = nodes(v);
-    return table('Attachments', ['Node', 'State', 'Since', 'Attempts', 'Last error', ''], (v.Attachments || []).map((a) => ({key: a.NodeID, cells: [nodeLink(a.NodeID, names[a.NodeID]), badge(a.State, tone[a.State]), time(a.Since), a.Attempts, [a.LastError, a.NextRetry ? ', next try ' + age(a.NextRetry) : ''], button('Detach', () => detach(a.NodeID, false), {class: 'small'})]})),
+    return table('Attachments', ['Node', 'State', 'Since', 'Attempts', 'Last error', ''], (v.Attachments || []).map((a) => ({key: a.NodeID, cells: [nodeLink(a.NodeID, names[a.NodeID]), badge(a.State, tone[a.State]), time(a.Since), a.Attempts, [a.LastError, a.NextRetry ? ', next try ' + age(a.NextRetry) : ''], h('div', {class: 'tools'}, button('Detach', () => detach(a.NodeID, false), {class: 'small', 'aria-label': 'Detach from node ' + a.NodeID}), button('By force', () => detach(a.NodeID, true), {class: 'small danger', 'aria-label': 'Detach by force from node ' + a.NodeID}))]})),
       v.ControllerRequired ? 'The volume is attached to no node.' : 'The driver mounts on the node without attaching.');
   }
   function timeline(list) {
