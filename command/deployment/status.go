@@ -50,7 +50,7 @@ func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list deployments, or show one", Args: "[<deployment>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "monitor", Usage: "monitor the deployment until it ends; exit 1 if it fails"},
 			&cli.StringFlag{Name: "wait", Value: "2s", Usage: "with -monitor: `interval` between two checks"},
 		},
@@ -83,13 +83,12 @@ func Show(ctx context.Context, s *session.Session, found *api.Deployment) error 
 		return session.Failed("retrieving deployment", err)
 	}
 	s.Print(rows.Deployment(d, s.Verbose))
-	if !s.Verbose {
-		return nil
+	if s.Verbose {
+		allocs, _, err := s.DeploymentAllocations(ctx, d.ID, rest.Query{})
+		if err != nil {
+			return session.Failed("retrieving allocations", err)
+		}
+		s.Titled("Allocations", rows.Allocs(allocs, true, time.Now()))
 	}
-	allocs, _, err := s.DeploymentAllocations(ctx, d.ID, rest.Query{})
-	if err != nil {
-		return session.Failed("retrieving allocations", err)
-	}
-	s.Titled("Allocations", rows.Allocs(allocs, true, time.Now()))
-	return nil
+	return s.Page(ctx, "deployment", "deployments", d.ID)
 }

@@ -17,7 +17,7 @@ func List(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list evaluations", Format: true,
 		Flags: []cli.Flag{
-			session.Verbose(),
+			session.Verbose(), session.PageFlag(),
 			&cli.StringFlag{Name: "job", Usage: "list only those of this `job`"},
 			&cli.StringFlag{Name: "status", Usage: "list only those with this `status`"},
 			&cli.StringFlag{Name: "filter", Usage: "list only what matches the filter `expression`"},
@@ -40,7 +40,7 @@ func list(ctx context.Context, s *session.Session) error {
 	}
 	if len(evals) == 0 {
 		s.Println("No evals found")
-		return nil
+		return s.Page(ctx, "evaluations", "evaluations")
 	}
 	table := [][]string{{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}}
 	for _, e := range evals {
@@ -53,5 +53,5 @@ func list(ctx context.Context, s *session.Session) error {
 	if meta.NextToken != "" {
 		s.Printf("\nMore results: nomad eval list -page-token %s\n", meta.NextToken)
 	}
-	return nil
+	return s.Page(ctx, "evaluations", "evaluations")
 }

@@ -24,7 +24,7 @@ func Dispatch(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "run an instance of a parameterized job", Args: "<job> [<payload file>]", Min: 1, Max: 2,
 		Flags: []cli.Flag{
-			session.Verbose(), session.Detach(),
+			session.Verbose(), session.Detach(), session.PageFlag(),
 			&cli.StringSliceFlag{Name: "meta", Usage: "`key=value` for the instance; may be repeated"},
 			&cli.StringFlag{Name: "idempotency-token", Usage: "dispatch at most one instance with this `token`"},
 			&cli.StringFlag{Name: "id-prefix-template", Usage: "`text` to include in the ID of the instance"},
@@ -66,8 +66,9 @@ func dispatch(ctx context.Context, s *session.Session) error {
 		pairs = append(pairs, [2]string{"Evaluation ID", s.ID(out.EvalID)})
 	}
 	s.Print(view.Pairs(pairs...))
+	page := func() error { return s.Page(ctx, "job", "jobs", out.DispatchedJobID+"@"+j.Namespace) }
 	if s.Bool("detach") {
-		return nil
+		return page()
 	}
 	if out.EvalID != "" {
 		s.Println()
@@ -76,9 +77,11 @@ func dispatch(ctx context.Context, s *session.Session) error {
 		}
 	}
 	if s.Bool("wait") {
-		return waitForEnd(ctx, s, out.DispatchedJobID)
+		if err := waitForEnd(ctx, s, out.DispatchedJobID); err != nil {
+			return err
+		}
 	}
-	return nil
+	return page()
 }
 
 // waitForEnd waits until an instance is dead, and fails when one of its allocations did.

@@ -20,7 +20,7 @@ func Group() *cli.Command {
 func Members(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the servers", Format: true,
-		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "detailed", Hidden: true}},
+		Flags: []cli.Flag{session.Verbose(), session.PageFlag(), &cli.BoolFlag{Name: "detailed", Hidden: true}},
 		Run:   members,
 	}.Command()
 }
@@ -60,7 +60,7 @@ func members(ctx context.Context, s *session.Session) error {
 	if leaderErr != nil {
 		return session.Failed("determining leader", leaderErr)
 	}
-	return nil
+	return s.Page(ctx, "servers", "servers")
 }
 
 // leadersOf asks each region for its leader, once. A region that does not reply has none. The last error is returned

@@ -30,7 +30,7 @@ func outputs(standard string, formats ...string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`format` of the output: " + strings.Join(formats, ", ") + "; by default " + standard},
 		&cli.StringFlag{Name: "template", Usage: "print the output through a Go `template`, with -out go-template"},
-		&cli.BoolFlag{Name: "ui", Hidden: true},
+		session.PageFlag(),
 	}
 }
 
@@ -44,7 +44,7 @@ func format(s *session.Session, formats ...string) (string, error) {
 	case out != "":
 	case s.String("template") != "":
 		out = "go-template"
-	case formats[0] == "table" && !s.Terminal():
+	case formats[0] == "table" && !s.Terminal() && !s.Bool("ui"):
 		out = "json"
 	default:
 		out = formats[0]
@@ -55,6 +55,9 @@ func format(s *session.Session, formats ...string) (string, error) {
 		}
 		if (out == "go-template") != (s.String("template") != "") {
 			return "", fault.New(fault.Invalid, "-out go-template and -template need each other")
+		}
+		if s.Bool("ui") && (out == "json" || out == "hcl" || out == "go-template") {
+			return "", fault.New(fault.Invalid, "-ui cannot be combined with the output %s", out)
 		}
 		return out, nil
 	}
@@ -100,10 +103,24 @@ func list(ctx context.Context, s *session.Session) error {
 		}
 		s.Print(view.Table(table...))
 	}
-	if err == nil && meta.NextToken != "" {
+	if err != nil {
+		return err
+	}
+	if meta.NextToken != "" {
 		s.Warnf("More results: nomad var list -page-token %s", view.Inline(meta.NextToken))
 	}
-	return err
+	if out != "table" && !s.Bool("ui") {
+		return nil
+	}
+	return s.Page(ctx, "variables", "variables")
+}
+
+// page opens or names the page of a variable where the output is for people.
+func page(ctx context.Context, s *session.Session, v *api.Variable, out string) error {
+	if out != "table" && !s.Bool("ui") {
+		return nil
+	}
+	return s.Page(ctx, "variable", "variables", "var", v.Path+"@"+v.Namespace)
 }
 
 // Get is "nomad var get".
@@ -116,8 +133,8 @@ func Get(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if s.IsSet("item") && (s.IsSet("out") || s.IsSet("template")) {
-				return fault.New(fault.Invalid, "-item cannot be combined with -out and -template")
+			if s.IsSet("item") && (s.IsSet("out") || s.IsSet("template") || s.Bool("ui")) {
+				return fault.New(fault.Invalid, "-item cannot be combined with -out, -template and -ui")
 			}
 			v, err := s.Variable(ctx, s.Arg(0))
 			if err != nil {
@@ -126,7 +143,10 @@ func Get(name string) *cli.Command {
 			if s.IsSet("item") {
 				return item(s, v, s.String("item"))
 			}
-			return show(s, v, out)
+			if err := show(s, v, out); err != nil {
+				return err
+			}
+			return page(ctx, s, v, out)
 		},
 	}.Command()
 }

@@ -73,14 +73,17 @@ func put(ctx context.Context, s *session.Session) error {
 		return refused("creating variable", v, index, err)
 	}
 	if out != "none" {
-		return show(s, stored, out)
+		if err := show(s, stored, out); err != nil {
+			return err
+		}
+		return page(ctx, s, stored, out)
 	}
 	done := "Updated"
 	if stored.CreateIndex == stored.ModifyIndex {
 		done = "Created"
 	}
 	s.Printf("%s variable %q with modify index %d\n", done, stored.Path, stored.ModifyIndex)
-	return nil
+	return page(ctx, s, stored, out)
 }
 
 // checked is the index of -check-index; nil without one.
