@@ -21,7 +21,7 @@ const waitMax = 60 * time.Second
 
 // browser is one tab of a browser without a screen.
 type browser struct {
-	t    *testing.T
+	t    testing.TB
 	ctx  context.Context //nolint:containedctx // of the tab
 	base string
 
@@ -30,7 +30,7 @@ type browser struct {
 }
 
 // newBrowser starts a browser that ends with the test.
-func newBrowser(t *testing.T, base string) *browser {
+func newBrowser(t testing.TB, base string) *browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
