@@ -25,7 +25,9 @@ func Stop(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
+			live := s.Live("Stopping the allocation")
 			out, err := s.StopAlloc(ctx, a.ID, s.Bool("no-shutdown-delay"))
+			live.End()
 			if err != nil {
 				return session.Failed("stopping allocation", err)
 			}

@@ -87,6 +87,8 @@ func dispatch(ctx context.Context, s *session.Session) error {
 // waitForEnd waits until an instance is dead, and fails when one of its allocations did.
 func waitForEnd(ctx context.Context, s *session.Session, id string) error {
 	s.Printf("==> %s: Waiting for job %q to end\n", view.Time(time.Now()), id)
+	live := s.Live("Job " + id)
+	defer live.End()
 	var index uint64
 	for {
 		j, meta, err := s.Job(ctx, id, rest.Query{Index: index, Wait: look})
@@ -97,6 +99,7 @@ func waitForEnd(ctx context.Context, s *session.Session, id string) error {
 			break
 		}
 	}
+	live.End()
 	sum, _, err := s.JobSummary(ctx, id, rest.Query{})
 	if err != nil {
 		return session.Failed("querying job summary", err)

@@ -146,7 +146,9 @@ func (r *rollout) batches(ctx context.Context, batches [][]*api.AllocStub) error
 	failed := 0
 	for i, batch := range batches {
 		r.Printf("==> %s: Batch %d of %d\n", view.Time(time.Now()), i+1, len(batches))
+		live := r.Live(fmt.Sprintf("Batch %d of %d", i+1, len(batches)))
 		err := r.batch(ctx, batch)
+		live.End()
 		last := i == len(batches)-1
 		if err != nil {
 			failed++

@@ -56,7 +56,9 @@ func run(ctx context.Context, s *session.Session) error {
 		req.EnforceIndex, req.JobModifyIndex = true, n
 	}
 	s.Client = s.In(src.job.Namespace)
+	live := s.Live("Submitting the job")
 	out, err := s.RegisterJob(ctx, req)
+	live.End()
 	if err != nil {
 		return session.Failed("submitting job", err)
 	}

@@ -26,7 +26,8 @@ func Deployment(ctx context.Context, s *session.Session, id string) error {
 // DeploymentEvery is Deployment with the longest time between two looks.
 func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait time.Duration) error {
 	s.Printf("==> %s: Monitoring deployment %q\n", view.Time(time.Now()), s.ID(id))
-	var reported progress
+	reported := progress{live: s.Live("Deployment " + s.ID(id))}
+	defer reported.live.End()
 	var index uint64
 	for {
 		d, meta, err := s.Deployment(ctx, id, rest.Query{Index: index, Wait: wait})
@@ -37,8 +38,10 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 		reported.report(s, d)
 		switch d.Status {
 		case api.DeploymentStatusSuccessful:
+			reported.live.End()
 			return ended(ctx, s, d)
 		case api.DeploymentStatusFailed, api.DeploymentStatusCancelled, api.DeploymentStatusBlocked:
+			reported.live.End()
 			if err := ended(ctx, s, d); err != nil {
 				return err
 			}
@@ -50,14 +53,20 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 	}
 }
 
-// progress is the part of a deployment that was printed last.
-type progress struct{ status, groups string }
+// progress is the part of a deployment that was printed last, and where it is drawn in place.
+type progress struct {
+	status, groups string
+	live           *session.Live
+}
 
-// report prints a deployment whole when its status is new, and its groups when only they changed.
+// report draws a deployment in place on a terminal. Elsewhere it prints it whole when its status is new, and its groups
+// when only they changed.
 func (p *progress) report(s *session.Session, d *api.Deployment) {
 	before := *p
 	p.status, p.groups = d.Status+" "+d.StatusDescription, rows.Deployed(d)
 	switch {
+	case *p != before && p.live.Block("\n"+view.Time(time.Now())+"\n"+rows.Deployment(d, s.Verbose)+waitingFor(s, d)):
+		return
 	case p.status != before.status:
 		s.Titled(view.Time(time.Now()), rows.Deployment(d, s.Verbose))
 	case p.groups != before.groups:
@@ -65,17 +74,18 @@ func (p *progress) report(s *session.Session, d *api.Deployment) {
 	default:
 		return
 	}
-	waitingFor(s, d)
+	s.Print(waitingFor(s, d))
 }
 
-// waitingFor prints the command that a waiting deployment needs from an operator.
-func waitingFor(s *session.Session, d *api.Deployment) {
+// waitingFor is the command that a waiting deployment needs from an operator.
+func waitingFor(s *session.Session, d *api.Deployment) string {
 	switch {
 	case d.Status == api.DeploymentStatusPaused:
-		s.Printf("\nThe deployment is paused: nomad deployment resume %s\n", s.ID(d.ID))
+		return "\nThe deployment is paused: nomad deployment resume " + view.Inline(s.ID(d.ID)) + "\n"
 	case d.Status == api.DeploymentStatusRunning && awaitsPromotion(d):
-		s.Printf("\nAll canaries are healthy: nomad deployment promote %s\n", s.ID(d.ID))
+		return "\nAll canaries are healthy: nomad deployment promote " + view.Inline(s.ID(d.ID)) + "\n"
 	}
+	return ""
 }
 
 func awaitsPromotion(d *api.Deployment) bool {

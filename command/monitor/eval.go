@@ -43,6 +43,8 @@ func EvalOnly(ctx context.Context, s *session.Session, id string) error {
 func (w *watch) follow(ctx context.Context, id string) error {
 	s := w.s
 	w.head("Monitoring evaluation %q", s.ID(id))
+	live := s.Live("Evaluation " + s.ID(id))
+	defer live.End()
 	var index uint64
 	for {
 		e, meta, err := s.Eval(ctx, id, rest.Query{Index: index, Wait: lookAgain})
@@ -61,6 +63,7 @@ func (w *watch) follow(ctx context.Context, id string) error {
 			return &session.Exit{Code: 2}
 		}
 		if e.Terminal() {
+			live.End()
 			return w.finish(ctx, e)
 		}
 	}

@@ -122,6 +122,8 @@ func drainSpec(s *session.Session) (*api.DrainSpec, error) {
 
 // watch shows how allocations leave, and what the drain waits for, until the drain has ended.
 func watch(ctx context.Context, s *session.Session, id string, index uint64) error {
+	live := s.Live("Draining node " + s.ID(id))
+	defer live.End()
 	status, seen := map[string]string{}, index
 	for {
 		n, meta, err := s.Node(ctx, id, rest.Query{Index: index, Wait: 2 * time.Second})

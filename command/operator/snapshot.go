@@ -68,7 +68,10 @@ func save(ctx context.Context, s *session.Session, path string) error {
 		_ = f.Close()
 		_ = os.Remove(part)
 	}()
-	if err := s.SaveSnapshot(ctx, s.Bool("stale"), s.Bool("redact"), f); err != nil {
+	live := s.Live("Saving the snapshot")
+	err = s.SaveSnapshot(ctx, s.Bool("stale"), s.Bool("redact"), f)
+	live.End()
+	if err != nil {
 		return session.Failed("saving snapshot", err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -100,7 +103,9 @@ func SnapshotRestore(name string) *cli.Command {
 				return fmt.Errorf("restore snapshot: %w", err)
 			}
 			defer f.Close()
+			live := s.Live("Restoring the snapshot")
 			warnings, err := s.RestoreSnapshot(ctx, s.Bool("force"), f)
+			live.End()
 			if err != nil {
 				return session.Failed("restoring snapshot", err)
 			}

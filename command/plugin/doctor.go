@@ -36,7 +36,9 @@ func doctor(ctx context.Context, s *session.Session) error {
 		}
 		id = stub.ID
 	}
+	live := s.Live("Examining plugins")
 	report, err := s.PluginDoctor(ctx, id)
+	live.End()
 	if err != nil {
 		return session.Failed("examining plugins", err)
 	}

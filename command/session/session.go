@@ -25,6 +25,7 @@ type Session struct {
 	Input io.Reader
 	// Verbose shows whole ids and more.
 	Verbose bool
+	live    *Live
 }
 
 var general = []struct{ name, usage string }{
@@ -127,7 +128,9 @@ func (s *Session) ID(id string) string { return view.ID(id, s.Verbose) }
 func (s *Session) When(ns int64) string { return view.When(ns, s.Verbose, time.Now()) }
 
 // Print prints text of several lines to the output.
-func (s *Session) Print(args ...any) { fmt.Fprint(s.Out, view.Text(fmt.Sprint(args...))) }
+func (s *Session) Print(args ...any) {
+	s.live.above(func() { fmt.Fprint(s.Out, view.Text(fmt.Sprint(args...))) })
+}
 
 // Println prints a line, as [Session.Printf] does.
 func (s *Session) Println(args ...any) { s.Print(fmt.Sprintln(inline(args)...)) }
@@ -138,7 +141,7 @@ func (s *Session) Printf(format string, args ...any) { s.Print(fmt.Sprintf(forma
 
 // Warnf prints a line to stderr.
 func (s *Session) Warnf(format string, args ...any) {
-	fmt.Fprintln(s.Err, view.Text(fmt.Sprintf(format, args...)))
+	s.live.above(func() { fmt.Fprintln(s.Err, view.Text(fmt.Sprintf(format, args...))) })
 }
 
 // inline escapes line feeds in texts that others wrote, so that none of them begins a line.

@@ -19,7 +19,10 @@ func GC(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "run garbage collection",
 		Run: func(ctx context.Context, s *session.Session) error {
-			if err := s.GC(ctx); err != nil {
+			live := s.Live("Collecting garbage")
+			err := s.GC(ctx)
+			live.End()
+			if err != nil {
 				return session.Failed("running system garbage-collection", err)
 			}
 			return nil

@@ -30,7 +30,9 @@ func create(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
+	live := s.Live("Creating the volume")
 	out, err := s.CreateVolume(ctx, v)
+	live.End()
 	if err != nil {
 		return session.Failed("creating volume", err)
 	}
@@ -71,7 +73,9 @@ func Register(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
+			live := s.Live("Registering the volume")
 			out, err := s.RegisterVolume(ctx, v)
+			live.End()
 			if err != nil {
 				return session.Failed("registering volume", err)
 			}

@@ -49,7 +49,9 @@ func detach(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
+	live := s.Live("Detaching the volume")
 	warnings, err := s.DetachVolume(ctx, v.ID, id, a)
+	live.End()
 	if err != nil {
 		return session.Failed("detaching volume", err)
 	}
@@ -67,7 +69,9 @@ func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) e
 	if err != nil {
 		return err
 	}
+	live := s.Live("Detaching the volume")
 	warnings, err := s.DetachExternal(ctx, plugin, external, node, a)
+	live.End()
 	if err != nil {
 		return session.Failed("detaching volume", err)
 	}

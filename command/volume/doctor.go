@@ -44,7 +44,9 @@ func doctor(ctx context.Context, s *session.Session) error {
 		}
 		id = v.ID
 	}
+	live := s.Live("Examining volumes")
 	report, err := s.VolumeDoctor(ctx, id, rest.Query{})
+	live.End()
 	if err != nil {
 		return session.Failed("examining volumes", err)
 	}

@@ -38,7 +38,10 @@ func Deregister(name string) *cli.Command {
 					return err
 				}
 			}
-			if err := s.DeregisterVolume(ctx, v.ID, s.Bool("force")); err != nil {
+			live := s.Live("Deregistering the volume")
+			err = s.DeregisterVolume(ctx, v.ID, s.Bool("force"))
+			live.End()
+			if err != nil {
 				return session.Failed("deregistering volume", err)
 			}
 			s.Printf("Successfully deregistered volume %q!\n", v.ID)
@@ -68,7 +71,10 @@ func Delete(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.DeleteVolume(ctx, v.ID, secrets); err != nil {
+			live := s.Live("Deleting the volume")
+			err = s.DeleteVolume(ctx, v.ID, secrets)
+			live.End()
+			if err != nil {
 				return session.Failed("deleting volume", err)
 			}
 			s.Printf("Successfully deleted volume %q!\n", v.ID)

@@ -44,7 +44,9 @@ func SnapshotCreate(name string) *cli.Command {
 			if err != nil {
 				return err
 			}
+			live := s.Live("Creating the snapshot")
 			out, err := s.CreateSnapshot(ctx, &api.Snapshot{SourceVolumeID: v.ID, Name: s.Arg(1), Secrets: secrets, Parameters: parameters})
+			live.End()
 			if err != nil {
 				return session.Failed("snapshotting volume", err)
 			}
@@ -77,7 +79,9 @@ func SnapshotDelete(name string) *cli.Command {
 			} else if !force || !errors.Is(err, fault.NotFound) {
 				return err
 			}
+			live := s.Live("Deleting the snapshot")
 			warnings, err := s.DeleteSnapshot(ctx, plugin, s.Arg(1), secrets, force)
+			live.End()
 			switch {
 			case err != nil:
 				return session.Failed("deleting snapshot", err)
@@ -117,7 +121,9 @@ func snapshotList(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
+	live := s.Live("Listing snapshots")
 	out, err := s.Snapshots(ctx, p.ID, secrets, rest.Query{PerPage: s.Int("per-page"), NextToken: s.String("page-token")})
+	live.End()
 	if err != nil {
 		return session.Failed("querying snapshots", err)
 	}
