@@ -184,7 +184,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.launch(ctx, program, spec, reserved)
+	p, err := d.inTurn(ctx, program, spec, reserved)
 	var hang *supervise.Hang
 	if errors.As(err, &hang) {
 		return nil, fmt.Errorf("start task %s: %w", t.Name, d.giveUp(t.ID, hang))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/limits"
+	"github.com/open-nomad/open-nomad/plugins/driver/pace"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -93,6 +95,19 @@ func (d *Driver) task(id string) (*task, error) {
 		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, d.Name())
 	}
 	return t, nil
+}
+
+// starts paces the starts of all tasks of the node that are processes of the host.
+var starts = pace.New(max(16, 4*runtime.NumCPU()), time.Second)
+
+// inTurn is launch when fewer other starts use the processors.
+func (d *Driver) inTurn(ctx context.Context, program string, spec *frame.Spec, t *task) (*supervise.Process, error) {
+	leave, err := starts.Take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for other starts: %w", err)
+	}
+	defer leave()
+	return d.launch(ctx, program, spec, t)
 }
 
 func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec, t *task) (*supervise.Process, error) {
