@@ -1,5 +1,5 @@
-// Package pace bounds how many tasks of a node start at the same time. Each start takes processor time; without a bound 200
-// starts at once share the processors, and the first task runs when the last one does.
+// Package pace bounds how many tasks of a node start, or end, at the same time. Each start takes processor time; without a
+// bound 200 starts at once share the processors, and the first task runs when the last one does.
 package pace
 
 import (
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Pace gives a place to each of a number of starts. Use New.
+// Pace gives a place to each of a number of starts or ends. Use New.
 type Pace struct {
 	places   *semaphore.Weighted
 	patience time.Duration

@@ -97,8 +97,12 @@ func (d *Driver) task(id string) (*task, error) {
 	return t, nil
 }
 
-// starts paces the starts of all tasks of the node that are processes of the host.
-var starts = pace.New(max(16, 4*runtime.NumCPU()), time.Second)
+// starts and ends pace those of all tasks of the node that are processes of the host. The kernel removes mount namespaces one
+// after the other: of 200 isolated tasks that are killed at once the last ones would look as if they did not end.
+var (
+	starts = pace.New(max(16, 4*runtime.NumCPU()), time.Second)
+	ends   = pace.New(max(16, 4*runtime.NumCPU()), time.Second)
+)
 
 // inTurn is launch when fewer other starts use the processors.
 func (d *Driver) inTurn(ctx context.Context, program string, spec *frame.Spec, t *task) (*supervise.Process, error) {
@@ -166,6 +170,11 @@ func (t *task) kill(ctx context.Context) error {
 		return nil
 	default:
 	}
+	leave, err := ends.Take(ctx)
+	if err != nil {
+		return fmt.Errorf("wait for the ends of other tasks: %w", err)
+	}
+	defer leave()
 	if !t.process.Stopped() && t.process.Kill() == nil && t.waitFor(ctx, obeyWait) {
 		return nil
 	}
