@@ -37,7 +37,7 @@ func TestRunDescribesThisHost(t *testing.T) {
 	for _, name := range []string{
 		"kernel.version", "kernel.arch", "os.name", "cpu.numcores", "cpu.frequency", "cpu.totalcompute",
 		"cpu.usablecompute", "memory.totalbytes", "unique.storage.volume", "unique.storage.bytestotal", "unique.storage.bytesfree",
-		"unique.network.ip-address", "os.signals",
+		"unique.network.ip-address", "os.signals", "unique.cgroup.mountpoint",
 	} {
 		if n.Attributes[name] == "" {
 			t.Errorf("%s is missing", name)

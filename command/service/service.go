@@ -24,10 +24,14 @@ func Group() *cli.Command {
 func List(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list services with their tags", Format: true,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "name", Usage: "show the service of this `name` only"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			found, err := s.Services(ctx, rest.Query{})
 			if err != nil {
 				return session.Failed("listing services", err)
+			}
+			if name := s.String("name"); name != "" {
+				found = named(found, name)
 			}
 			if s.Formatted() {
 				return s.Document(found)
@@ -55,6 +59,19 @@ func List(name string) *cli.Command {
 			return nil
 		},
 	}.Command()
+}
+
+// named returns the service of a name in each namespace that has it.
+func named(found []*api.ServiceNamespace, name string) []*api.ServiceNamespace {
+	out := []*api.ServiceNamespace{}
+	for _, ns := range found {
+		for _, one := range ns.Services {
+			if one.ServiceName == name {
+				out = append(out, &api.ServiceNamespace{Namespace: ns.Namespace, Services: []*api.ServiceStub{one}})
+			}
+		}
+	}
+	return out
 }
 
 func tags(list []string) string { return "[" + strings.Join(list, ",") + "]" }

@@ -15,7 +15,6 @@ func input() taskenv.Input {
 	}
 	job := &api.Job{
 		ID: "web/dispatch-1", Name: "web", ParentID: "web", Region: "eu", Meta: map[string]string{"who": "job", "level": "job", "wants": "x"},
-		ParameterizedJob: &api.ParameterizedJobConfig{MetaOptional: []string{"wants", "absent"}},
 		TaskGroups:       []*api.TaskGroup{{Name: "g", Meta: map[string]string{"level": "group"}, Tasks: []*api.Task{task}}},
 	}
 	return taskenv.Input{
@@ -52,7 +51,7 @@ func TestVariables(t *testing.T) {
 		"NOMAD_ALLOC_DIR": "/a/alloc", "NOMAD_TASK_DIR": "/a/t/local", "NOMAD_SECRETS_DIR": "/a/t/secrets",
 		"NOMAD_CPU_LIMIT": "100", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128",
 		"NOMAD_META_who": "task", "NOMAD_META_WHO": "task", "NOMAD_META_level": "group", "NOMAD_META_wants": "x",
-		"NOMAD_META_absent": "", "NOMAD_META_a_b_c": "dots", "NOMAD_META_A_B_C": "dots",
+		"NOMAD_META_a_b_c": "dots", "NOMAD_META_A_B_C": "dots",
 		"NOMAD_IP_http": "10.0.0.1", "NOMAD_PORT_http": "80", "NOMAD_ADDR_http": "10.0.0.1:21000",
 		"NOMAD_HOST_IP_http": "10.0.0.1", "NOMAD_HOST_PORT_http": "21000", "NOMAD_HOST_ADDR_http": "10.0.0.1:21000", "NOMAD_ALLOC_PORT_http": "80",
 		"NOMAD_PORT_my_port": "22000", "NOMAD_ADDR_my_port": "[::1]:22000", "NOMAD_HOST_ADDR_my-port": "[::1]:22000",

@@ -157,11 +157,6 @@ func (e *Env) meta(in Input) {
 		}
 	}
 	if job := in.Alloc.Job; job != nil {
-		if job.ParameterizedJob != nil {
-			for _, k := range job.ParameterizedJob.MetaOptional {
-				all[k] = ""
-			}
-		}
 		add(job.Meta)
 	}
 	if g := in.Alloc.Group(); g != nil {

@@ -270,6 +270,9 @@ func TestDispatch(t *testing.T) {
 		j.Meta["who"] != "me" || j.Meta["team"] != "x" || j.ParameterizedJob != nil || out.JobCreateIndex != j.CreateIndex || j.Name != j.ID {
 		t.Errorf("answer %+v, instance %+v", out, j)
 	}
+	if opt, set := j.Meta["opt"]; opt != "" || !set {
+		t.Errorf("an optional key that is not given: %+v", j.Meta)
+	}
 	if plain, err := snappy.Decode(nil, j.Payload); err != nil || string(plain) != "hello" {
 		t.Errorf("payload %q %v", plain, err)
 	}

@@ -66,6 +66,11 @@ func (c *Dispatch) Apply(tx *state.Txn) (any, error) {
 	if j.Meta == nil {
 		j.Meta = map[string]string{}
 	}
+	for _, k := range p.ParameterizedJob.MetaOptional { // tasks see each optional key
+		if _, given := j.Meta[k]; !given {
+			j.Meta[k] = ""
+		}
+	}
 	maps.Copy(j.Meta, c.Meta)
 	if c.Priority != 0 {
 		j.Priority = c.Priority
