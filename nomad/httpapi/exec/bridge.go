@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -48,11 +49,14 @@ type session struct {
 	node   string
 	opened *api.ExecOpenRequest
 	method wire.Method[api.ExecRequest, api.ExecResponse]
+	// pause is how long the client may read nothing; writing is set while a message waits for it to read.
+	pause   time.Duration
+	writing atomic.Bool
 }
 
 // open opens a session on a node. It starts nothing.
-func open(c *endpoint.Call, node string, r *api.ExecOpenRequest) (*session, error) {
-	s := &session{call: c, node: node, opened: r, method: wire.ClientAllocExec}
+func open(c *endpoint.Call, node string, r *api.ExecOpenRequest, pause time.Duration) (*session, error) {
+	s := &session{call: c, node: node, opened: r, method: wire.ClientAllocExec, pause: pause}
 	r.QueryOptions = only(c)
 	out, err := repeat(c.Context(), s, openMax, func(ctx context.Context, node wire.Caller) (*api.ExecOpenResponse, error) {
 		own := *r // the servers take the token out of it
@@ -214,9 +218,13 @@ func (s *session) send(ctx context.Context, conn *websocket.Conn) error {
 }
 
 // ping makes the kernel notice a client that has disconnected, also while its input waits and nothing is read from it. What it
-// finds, the next read or write returns.
+// finds, the next read or write returns. While the client reads nothing, as one that pages the output does, it keeps the session
+// on the node, which ends those without calls.
 func (s *session) ping(ctx context.Context, conn *websocket.Conn) {
 	for retry.Sleep(ctx, pingEvery) {
+		if s.writing.Load() {
+			_, _ = s.exchange(ctx, api.ExecRequest{})
+		}
 		bounded, cancel := context.WithTimeout(s.call.Context(), pingTimeout)
 		_ = conn.Ping(bounded)
 		cancel()
@@ -239,8 +247,10 @@ func (s *session) write(conn *websocket.Conn, frame api.ExecStreamingOutput) err
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.call.Context(), writeTimeout)
+	ctx, cancel := context.WithTimeout(s.call.Context(), s.pause)
 	defer cancel()
+	s.writing.Store(true)
+	defer s.writing.Store(false)
 	if err := conn.Write(ctx, websocket.MessageText, body); err != nil {
 		return errLeft
 	}

@@ -21,9 +21,14 @@ import (
 )
 
 // Routes are the endpoints of commands in tasks.
-var Routes = []endpoint.Route{
-	{Method: "GET", Pattern: "/v1/client/allocation/:id/exec", Serve: allocExec, Stays: true},
-	{Method: "GET", Pattern: "/v1/job/:id/action", Serve: jobAction, Stays: true},
+var Routes = routes(writeTimeout)
+
+// routes are the endpoints for clients that may pause their reading for so long.
+func routes(pause time.Duration) []endpoint.Route {
+	return []endpoint.Route{
+		{Method: "GET", Pattern: "/v1/client/allocation/:id/exec", Stays: true, Serve: func(c *endpoint.Call) (any, error) { return nil, allocExec(c, pause) }},
+		{Method: "GET", Pattern: "/v1/job/:id/action", Stays: true, Serve: func(c *endpoint.Call) (any, error) { return nil, jobAction(c, pause) }},
+	}
 }
 
 const (
@@ -39,36 +44,36 @@ const (
 	commandMax = 128 << 10
 )
 
-func allocExec(c *endpoint.Call) (any, error) {
+func allocExec(c *endpoint.Call, pause time.Duration) error {
 	r := &api.ExecOpenRequest{AllocID: c.ID, Task: c.Params.Get("task")}
 	if r.Task == "" {
-		return nil, fault.New(fault.Invalid, "must provide task name")
+		return fault.New(fault.Invalid, "must provide task name")
 	}
 	command := c.Params.Get("command")
 	if len(command) > commandMax {
-		return nil, fault.New(fault.TooLarge, "the command has more than %d bytes", commandMax)
+		return fault.New(fault.TooLarge, "the command has more than %d bytes", commandMax)
 	}
 	if err := json.Unmarshal([]byte(cmp.Or(command, "null")), &r.Command); err != nil || len(r.Command) == 0 || r.Command[0] == "" {
-		return nil, fault.New(fault.Invalid, "must provide the command as a JSON list of texts: command=[\"/bin/date\"]")
+		return fault.New(fault.Invalid, "must provide the command as a JSON list of texts: command=[\"/bin/date\"]")
 	}
-	return nil, serve(c, r, "")
+	return serve(c, r, "", pause)
 }
 
-func jobAction(c *endpoint.Call) (any, error) {
+func jobAction(c *endpoint.Call, pause time.Duration) error {
 	r := &api.ExecOpenRequest{AllocID: c.Params.Get("allocID"), Task: c.Params.Get("task"), Action: c.Params.Get("action")}
 	switch {
 	case r.Action == "":
-		return nil, fault.New(fault.Invalid, "must provide the name of an action: action")
+		return fault.New(fault.Invalid, "must provide the name of an action: action")
 	case r.AllocID == "":
-		return nil, fault.New(fault.Invalid, "must provide the id of an allocation of the job: allocID")
+		return fault.New(fault.Invalid, "must provide the id of an allocation of the job: allocID")
 	case r.Task == "":
-		return nil, fault.New(fault.Invalid, "must provide task name")
+		return fault.New(fault.Invalid, "must provide task name")
 	}
-	return nil, serve(c, r, c.ID)
+	return serve(c, r, c.ID, pause)
 }
 
 // serve runs the command of a request. A job that is not empty is that of the allocation.
-func serve(c *endpoint.Call, r *api.ExecOpenRequest, job string) error {
+func serve(c *endpoint.Call, r *api.ExecOpenRequest, job string, pause time.Duration) error {
 	tty, err := c.Bool("tty")
 	if err != nil {
 		return err
@@ -97,20 +102,20 @@ func serve(c *endpoint.Call, r *api.ExecOpenRequest, job string) error {
 		err = handshake(c, conn)
 	}
 	if err == nil {
-		err = run(c, conn, r, job, &work)
+		err = run(c, conn, r, job, pause, &work)
 	}
 	finish(c, conn, err)
 	return endpoint.ErrStreamed
 }
 
 // run finds the allocation and runs the command. The goroutine in work reads from the client until the connection is closed.
-func run(c *endpoint.Call, conn *websocket.Conn, r *api.ExecOpenRequest, job string, work *sync.WaitGroup) error {
+func run(c *endpoint.Call, conn *websocket.Conn, r *api.ExecOpenRequest, job string, pause time.Duration, work *sync.WaitGroup) error {
 	a, err := locate(c, r.AllocID, job)
 	if err != nil {
 		return err
 	}
 	r.AllocID = a.ID
-	s, err := open(c, a.NodeID, r)
+	s, err := open(c, a.NodeID, r, pause)
 	if err != nil {
 		return err
 	}

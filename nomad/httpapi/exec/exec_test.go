@@ -48,6 +48,11 @@ type bed struct {
 
 func newBed(t *testing.T, run func(context.Context, *driver.Command) (int, error)) *bed {
 	t.Helper()
+	return bedWith(t, exec.Routes, run)
+}
+
+func bedWith(t *testing.T, routes []endpoint.Route, run func(context.Context, *driver.Command) (int, error)) *bed {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	b := &bed{table: sessions.New(hclog.NewNullLogger()), run: run, dice: rand.New(rand.NewPCG(seed, 1))}
@@ -63,10 +68,10 @@ func newBed(t *testing.T, run func(context.Context, *driver.Command) (int, error
 		}
 		return &api.AllocGetResponse{Alloc: &api.Allocation{ID: "a1", NodeID: "n1", JobID: "j"}}, nil
 	}))
-	routes := endpoint.NewServer(endpoint.Config{
+	site := endpoint.NewServer(endpoint.Config{
 		Servers: servers, Node: func(string) (wire.Caller, error) { return b, nil }, Log: hclog.NewNullLogger(), CPU: wire.NewCPU(runtime.GOMAXPROCS(0)),
-	}, exec.Routes)
-	b.Server = httptest.NewServer(routes)
+	}, routes)
+	b.Server = httptest.NewServer(site)
 	t.Cleanup(func() {
 		b.Close()
 		cancel()
