@@ -15,7 +15,7 @@ func input() taskenv.Input {
 	}
 	job := &api.Job{
 		ID: "web/dispatch-1", Name: "web", ParentID: "web", Region: "eu", Meta: map[string]string{"who": "job", "level": "job", "wants": "x"},
-		TaskGroups:       []*api.TaskGroup{{Name: "g", Meta: map[string]string{"level": "group"}, Tasks: []*api.Task{task}}},
+		TaskGroups: []*api.TaskGroup{{Name: "g", Meta: map[string]string{"level": "group"}, Tasks: []*api.Task{task}}},
 	}
 	return taskenv.Input{
 		Alloc: &api.Allocation{
