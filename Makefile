@@ -39,7 +39,7 @@ SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 1500
 SOAK_CLUSTER_SEEDS := 75
 
-.PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo generate supervise clean
+.PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo pictures generate supervise clean
 
 build: supervise
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -159,6 +159,11 @@ cover: supervise
 
 demo: build
 	@./docs/demo/run.sh $(BIN)
+
+# The pictures of docs/ui.md, as root.
+pictures: build tools
+	@mkdir -p docs/pictures
+	cd cmd/nomad/e2e && PICTURES=$(CURDIR)/docs/pictures NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -vet off -count=1 -tags pictures -run TestPictures ./ui
 
 generate:
 	$(GO) generate ./...
