@@ -25,11 +25,16 @@ const stalls = 100 * time.Millisecond
 // site serves the API, and what tests need, with limits.
 func site(t *testing.T, l httpapi.Limits, extra map[string]http.Handler, secure *tls.Config) string {
 	t.Helper()
+	return siteOf(t, httpapi.Config{Servers: world(), Extra: extra, Stall: stalls}, l, secure)
+}
+
+func siteOf(t *testing.T, c httpapi.Config, l httpapi.Limits, secure *tls.Config) string {
+	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httpapi.Server(httpapi.New(httpapi.Config{Servers: world(), Extra: extra, Stall: stalls}))
+	s := httpapi.Server(httpapi.New(c))
 	guarded := l.Guard(s, raw, secure != nil, hclog.NewNullLogger())
 	if secure != nil {
 		guarded = tls.NewListener(guarded, secure)

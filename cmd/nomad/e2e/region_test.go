@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +121,7 @@ func (r *regions) walk(asked *kit.Host) {
 		t.Fatalf("allocation: %+v %v", alloc, err)
 	}
 	r.onNode(west, alloc)
+	r.streams(asked, id, alloc)
 	nodes, _, err := west.Nodes().List(nil)
 	if err != nil || len(nodes) != 1 || nodes[0].Name != "n-west" {
 		t.Fatalf("nodes of the west: %+v %v", nodes, err)
@@ -209,6 +212,42 @@ func (r *regions) onNode(west *api.Client, alloc *api.Allocation) {
 	}
 	if err := west.Allocations().Signal(alloc, nil, "main", "SIGCONT"); err != nil {
 		t.Errorf("signal: %v", err)
+	}
+}
+
+// streams follows events and the log of a server in the west, and runs a command there, through an agent in the east.
+func (r *regions) streams(asked *kit.Host, job string, alloc *api.Allocation) {
+	t := r.t
+	t.Helper()
+	west := r.in(asked, "west")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	events, err := west.EventStream().Stream(ctx, map[api.Topic][]string{api.TopicJob: {job}}, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for found := false; !found; {
+		line, open := <-events
+		if !open || line.Err != nil {
+			t.Fatalf("the events of the west ended: %+v", line)
+		}
+		for _, e := range line.Events {
+			found = found || e.Key == job
+		}
+	}
+	frames, errs := west.Agent().Monitor(ctx.Done(), &api.QueryOptions{Params: map[string]string{"server_id": "s-west.west", "log_level": "trace"}})
+	select {
+	case f := <-frames:
+		if f == nil {
+			t.Error("the log of the server in the west ended")
+		}
+	case err := <-errs:
+		t.Errorf("the log of the server in the west: %v", err)
+	}
+	var out, problems bytes.Buffer
+	code, err := west.Allocations().Exec(ctx, alloc, "main", false, []string{"/bin/sh", "-c", "echo in $NOMAD_REGION; exit 3"}, strings.NewReader(""), &out, &problems, nil, nil)
+	if err != nil || code != 3 || out.String() != "in west\n" {
+		t.Errorf("a command in the west: %d %q %q %v", code, out.String(), problems.String(), err)
 	}
 }
 
