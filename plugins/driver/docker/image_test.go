@@ -130,7 +130,7 @@ func TestPullIsSharedAndReported(t *testing.T) {
 func TestPullsThatFailSayWhy(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, false)
-	d := newDriver(t, t.TempDir()+"/s", map[string]any{"pull_activity_timeout": "500ms"})
+	d := newDriver(t, t.TempDir()+"/s", nil)
 	private := newRegistry(t, true)
 	secret := private.Add("secret", "v1", "secret")
 	auth := func(password string) map[string]any {
@@ -158,12 +158,12 @@ func TestPullsThatFailSayWhy(t *testing.T) {
 	}
 	image := r.Add("slow", "v1", "slow")
 	defer r.Hold()()
-	_, err := d.Start(suite.Context(t), imageTask(t, 21, image, nil, "sleep"))
+	hasty := newDriver(t, t.TempDir()+"/s", map[string]any{"pull_activity_timeout": "500ms"})
+	_, err := hasty.Start(suite.Context(t), imageTask(t, 21, image, nil, "sleep"))
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "pull_activity_timeout") {
 		t.Errorf("a pull without progress: %v", err)
 	}
-	patient := newDriver(t, t.TempDir()+"/s", nil)
-	_, err = patient.Start(suite.Context(t), imageTask(t, 22, image, map[string]any{"image_pull_timeout": "500ms"}, "sleep"))
+	_, err = d.Start(suite.Context(t), imageTask(t, 22, image, map[string]any{"image_pull_timeout": "500ms"}, "sleep"))
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "image_pull_timeout") {
 		t.Errorf("a pull that takes too long: %v", err)
 	}
