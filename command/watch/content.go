@@ -37,7 +37,7 @@ type place struct {
 	namespace, id string
 	// task is that of logs and of the row of a task.
 	task string
-	// node is the node of the row of a claim or attachment, claim tells claims of one node apart.
+	// node is the node of the row of a claim or attachment, claim distinguishes claims of one node.
 	node, claim string
 	// stderr selects the log.
 	stderr bool

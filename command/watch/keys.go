@@ -14,7 +14,7 @@ func (m *model) key(k string) []any {
 	case k == "ctrl+c":
 		return []any{quitEffect{}}
 	case m.ask != nil:
-		return m.answer(k)
+		return m.reply(k)
 	case m.typing != nil:
 		return m.typed(k)
 	case m.help:
@@ -173,8 +173,8 @@ func (m *model) typed(k string) []any {
 	return nil
 }
 
-// answer takes the reply to a question.
-func (m *model) answer(k string) []any {
+// reply handles the reply to a question.
+func (m *model) reply(k string) []any {
 	then := m.ask.then
 	m.ask = nil
 	if k != "y" && k != "Y" {

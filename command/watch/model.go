@@ -107,7 +107,7 @@ type model struct {
 	ask           *question
 	typing        *string
 	help          bool
-	// problem is why the last read failed, since when; refused is set when the agent has answered.
+	// problem is why the last read failed, since when; refused is set when the agent has replied.
 	problem string
 	refused bool
 	since   time.Time

@@ -169,9 +169,9 @@ func TestServerAwayKeepsTheData(t *testing.T) {
 		t.Error("the next read follows without a pause")
 	}
 	m.update(tickMsg(begin.Add(12 * time.Second)))
-	showing(t, m, "job0", "no answer for 12s, data of 12s ago: reach agent at x: refused")
+	showing(t, m, "job0", "no reply for 12s, data of 12s ago: reach agent at x: refused")
 	m.update(loadedMsg{number: m.number, show: m.top().show})
-	if screen := m.view(); strings.Contains(screen, "no answer") {
+	if screen := m.view(); strings.Contains(screen, "no reply") {
 		t.Errorf("the banner stays:\n%s", screen)
 	}
 	m.update(loadedMsg{number: m.number, err: fault.New(fault.Denied, "Permission denied")})

@@ -137,7 +137,7 @@ func (m *model) statusLines() []string {
 
 // trouble describes why the last read failed, and how old the data is.
 func (m *model) trouble() string {
-	text := "no answer for " + age(m.since.UnixNano(), m.now)
+	text := "no reply for " + age(m.since.UnixNano(), m.now)
 	if m.refused {
 		text = "refused"
 	}

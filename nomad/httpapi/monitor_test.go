@@ -18,7 +18,7 @@ import (
 
 // A client that follows the log of an agent and stops reading holds up neither the agent nor another reader, in bounded
 // memory. TestAnAnswerThatNobodyTakesEndsItsRequest shows that it is disconnected.
-func TestLogIsWrittenBesideAClientThatDoesNotRead(t *testing.T) {
+func TestLogContinuesWhileAClientDoesNotRead(t *testing.T) {
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Error, Output: io.Discard})
 	a := inspect.New(inspect.Config{ID: "a1", Log: log})
 	address := siteOf(t, httpapi.Config{Servers: world(), Stall: stalls, Inspect: a}, httpapi.Limits{}, nil)

@@ -78,7 +78,7 @@ func (c *Call) Status(code int, out any) (any, error) {
 	return nil, ErrStreamed
 }
 
-// Permitted asks the servers whether the token of the caller permits what this agent answers itself.
+// Permitted asks the servers whether the token of the caller permits what this agent serves itself.
 func (c *Call) Permitted(r api.Right) error {
 	if r.On == "" || !c.AccessControl {
 		return nil

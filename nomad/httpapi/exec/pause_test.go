@@ -50,7 +50,7 @@ func TestAClientThatStopsReadingLosesItsCommand(t *testing.T) {
 		t.Error("the command still runs")
 	}
 	if n := printed.Load(); n > buffered {
-		t.Errorf("%d bytes were taken for a client that reads nothing", n)
+		t.Errorf("%d bytes were read for a client that reads nothing", n)
 	}
 }
 

@@ -62,7 +62,7 @@ export default function accessForm({app, path, rest}) {
       s.type === 'client' && [checks('policies', 'Policies', s.every.policies), checks('roles', 'Roles', s.every.roles)],
       !id && check('global', 'Valid in all regions')],
   };
-  // The secret is on the page only, and gone when the page is left.
+  // The secret is only on the page, and is lost when the page is left.
   const made = (t) => [
     h('p', {class: 'note', role: 'alert'}, 'Copy the secret now: it is not shown again on this page.'),
     card('The new token', facts([['Name', t.Name], ['Secret id', command(t.SecretID)], ['Accessor', h('span', {class: 'id'}, t.AccessorID)], ['Type', badge(t.Type)], ['Expires', t.ExpirationTime ? time(t.ExpirationTime) : 'never']])),

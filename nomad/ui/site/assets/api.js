@@ -32,7 +32,7 @@ export const connection = {
 // session reports whether the token has expired or was deleted while the page was open. No more data is asked for then.
 export const session = {
   ended: false, asked: 0,
-  // check finds out after a refusal whether it was the right that lacks, or the token that is gone; at most every 5 s.
+  // check finds out after a refusal whether the token lacks the right or was deleted; at most every 5 s.
   async check() {
     const asked = token.get();
     if (this.ended || !asked || performance.now() - this.asked < 5000) return;

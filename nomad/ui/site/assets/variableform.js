@@ -1,4 +1,4 @@
-// Creating and changing a variable. A change of somebody else in the meantime is shown, and overwritten only on request.
+// Creating and changing a variable. A change of another user in the meantime is shown, and overwritten only on request.
 
 import {chosen, get, put} from './api.js';
 import {act} from './dialog.js';
