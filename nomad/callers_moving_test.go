@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // impostor is a request in the name of a node with a secret that is not its own, and an answer that is not read.
@@ -53,11 +54,11 @@ func TestNoMethodIsOpenedByAChangeOfTheLeader(t *testing.T) {
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	client := wire.Dialer{TLS: a.identity("client.global.nomad").TLS().Client}
+	client := transport.Dialer{TLS: a.identity("client.global.nomad").TLS().Client}
 	var wg sync.WaitGroup
 	calls := make([]int, len(all)*len(methods(t)))
 	for i, h := range all {
-		conn, err := wire.Connect(h.server.Address(), client)
+		conn, err := transport.Connect(h.server.Address(), client)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // method is an entry of the method table as it is written there.
@@ -103,14 +104,14 @@ func (a *authority) sign(name string, c *x509.Certificate) (certFile, keyFile st
 }
 
 // identity is a certificate with a name such as client.global.nomad.
-func (a *authority) identity(name string) *wire.Reloadable {
+func (a *authority) identity(name string) *certs.Reloadable {
 	a.t.Helper()
 	cert, key := a.sign(name, &x509.Certificate{
 		DNSNames: []string{name, "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
-	f := wire.Files{CA: filepath.Join(a.dir, "ca.pem"), Cert: cert, Key: key, VerifyServerHostname: true, Region: "global"}
-	id, err := wire.Load(f)
+	f := certs.Files{CA: filepath.Join(a.dir, "ca.pem"), Cert: cert, Key: key, VerifyServerHostname: true, Region: "global"}
+	id, err := certs.Load(f)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -125,25 +126,25 @@ func TestEveryMethodKnowsItsCallers(t *testing.T) {
 	h.conf.TLS = a.identity("server.global.nomad")
 	h.start()
 	until(t, "it leads", func() bool { return leads(t.Context(), h.server) })
-	self, err := wire.SelfMade()
+	self, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
 	callers := []struct {
 		who    string
-		dialer wire.Dialer
+		dialer transport.Dialer
 		may    map[string]bool
 	}{
-		{"no certificate of ours", wire.Dialer{TLS: self.Client}, nil},
-		{"another authority", wire.Dialer{TLS: stranger.identity("server.global.nomad").TLS().Client}, nil},
-		{"cli", wire.Dialer{TLS: a.identity("cli.global.nomad").TLS().Client}, nil},
-		{"client of another region", wire.Dialer{TLS: a.identity("client.eu.nomad").TLS().Client}, nil},
-		{"client", wire.Dialer{TLS: a.identity("client.global.nomad").TLS().Client}, map[string]bool{"ByUser": true}},
-		{"server of another region", wire.Dialer{TLS: a.identity("server.eu.nomad").TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true}},
-		{"server", wire.Dialer{TLS: h.conf.TLS.TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true, "ByServer": true, "ByPeer": true}},
+		{"no certificate of ours", transport.Dialer{TLS: self.Client}, nil},
+		{"another authority", transport.Dialer{TLS: stranger.identity("server.global.nomad").TLS().Client}, nil},
+		{"cli", transport.Dialer{TLS: a.identity("cli.global.nomad").TLS().Client}, nil},
+		{"client of another region", transport.Dialer{TLS: a.identity("client.eu.nomad").TLS().Client}, nil},
+		{"client", transport.Dialer{TLS: a.identity("client.global.nomad").TLS().Client}, map[string]bool{"ByUser": true}},
+		{"server of another region", transport.Dialer{TLS: a.identity("server.eu.nomad").TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true}},
+		{"server", transport.Dialer{TLS: h.conf.TLS.TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true, "ByServer": true, "ByPeer": true}},
 	}
 	for _, c := range callers {
-		conn, err := wire.Connect(h.server.Address(), c.dialer)
+		conn, err := transport.Connect(h.server.Address(), c.dialer)
 		if err != nil {
 			t.Fatal(err)
 		}

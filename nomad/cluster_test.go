@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/member"
 )
@@ -321,7 +322,7 @@ func (h *host) connect(node string) {
 		defer close(done)
 		once := sync.OnceFunc(func() { close(opened) })
 		for ctx.Err() == nil { // until the server has heard of the node
-			_ = wire.ServeReverse(ctx, h.server.Address(), h.server.Dialer(), wire.Hello{NodeID: n.ID, Secret: n.SecretID}, handlers,
+			_ = transport.ServeReverse(ctx, h.server.Address(), h.server.Dialer(), transport.Hello{NodeID: n.ID, Secret: n.SecretID}, handlers,
 				hclog.NewNullLogger(), once)
 		}
 	}()

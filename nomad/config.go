@@ -5,7 +5,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/gc"
@@ -54,7 +55,7 @@ type Config struct {
 	// Begin is what a new cluster begins with; later changes are made by its operators.
 	Begin operator.Begin
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
-	TLS *wire.Reloadable
+	TLS *certs.Reloadable
 	// AccessControl makes tokens decide what callers may do.
 	AccessControl bool
 	// Tokens bounds how long tokens live.
@@ -68,7 +69,7 @@ type Config struct {
 	// Inspect is the agent as operators look into it; nil refuses that.
 	Inspect *inspect.Agent
 	// Limits bound what one client may take of the RPC port.
-	Limits wire.Limits
+	Limits transport.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.
 	Gossip *Gossip
 	// Raft tunes the replicated log.
@@ -102,9 +103,9 @@ type RaftTuning struct {
 // single reports whether the server is a cluster of its own when it has no log yet.
 func (c Config) single() bool { return c.Gossip == nil || c.Gossip.Expect == 1 }
 
-func (c Config) transport() (wire.TLS, error) {
+func (c Config) transport() (certs.TLS, error) {
 	if c.TLS != nil {
 		return c.TLS.TLS(), nil
 	}
-	return wire.SelfMade()
+	return certs.SelfMade()
 }

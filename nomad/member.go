@@ -8,6 +8,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/member"
@@ -20,7 +22,7 @@ const holdMax = 5 * time.Second
 func (s *Server) Caller() wire.Caller { return s.rpc }
 
 // CPU returns the limits that all users of this server share.
-func (s *Server) CPU() *wire.CPU { return s.rpc.CPU() }
+func (s *Server) CPU() *cpulimit.Limit { return s.rpc.CPU() }
 
 // Node reaches a node through the server that it is connected to.
 func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }
@@ -29,7 +31,7 @@ func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }
 func (s *Server) Address() string { return s.advertise }
 
 // Dialer reaches servers as this one does; an agent's own client half uses it.
-func (s *Server) Dialer() wire.Dialer { return s.dialer }
+func (s *Server) Dialer() transport.Dialer { return s.dialer }
 
 // Leads reports whether this server leads.
 func (s *Server) Leads() bool { return s.raft.IsLeader() }

@@ -11,6 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // TestStolenSecretIsRefusedOnceTheIdentityIsBound calls every method of nodes over TCP with the secret of a node that has
@@ -18,11 +20,11 @@ import (
 func TestStolenSecretIsRefusedOnceTheIdentityIsBound(t *testing.T) {
 	t.Parallel()
 	s, management := guarded(t)
-	self, err := wire.SelfMade()
+	self, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := wire.Connect(s.Address(), wire.Dialer{TLS: self.Client})
+	conn, err := transport.Connect(s.Address(), transport.Dialer{TLS: self.Client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +77,8 @@ func TestStolenSecretIsRefusedOnceTheIdentityIsBound(t *testing.T) {
 	if _, err := wire.NodeRegister.Call(t.Context(), conn, &api.NodeRegisterRequest{Node: n}); !errors.Is(err, fault.Denied) {
 		t.Errorf("registration with the secret alone: %v", err)
 	}
-	hello := wire.Hello{NodeID: "n1", Secret: "stolen"}
-	if err := wire.ServeReverse(t.Context(), s.Address(), wire.Dialer{TLS: self.Client}, hello, nil, hclog.NewNullLogger(), nil); !errors.Is(err, fault.Denied) {
+	hello := transport.Hello{NodeID: "n1", Secret: "stolen"}
+	if err := transport.ServeReverse(t.Context(), s.Address(), transport.Dialer{TLS: self.Client}, hello, nil, hclog.NewNullLogger(), nil); !errors.Is(err, fault.Denied) {
 		t.Errorf("connection with the secret alone: %v", err)
 	}
 	if _, err := wire.KeyringRotate.Call(t.Context(), s.Caller(), &api.RootKeyRotateRequest{WriteRequest: api.WriteRequest{SecretID: management}}); err != nil {

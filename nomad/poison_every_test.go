@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
@@ -83,7 +84,7 @@ func mayWait(name string) bool {
 // stocked is a server with something of everything, and what asks it.
 type stocked struct {
 	*host
-	conn *wire.Conn
+	conn *transport.Conn
 	http http.Handler
 }
 
@@ -100,7 +101,7 @@ func (v *stocked) open() {
 	v.t.Helper()
 	v.start()
 	until(v.t, "it leads", func() bool { return leads(v.t.Context(), v.server) })
-	conn, err := wire.Connect(v.server.Address(), wire.Dialer{TLS: v.conf.TLS.TLS().Client})
+	conn, err := transport.Connect(v.server.Address(), transport.Dialer{TLS: v.conf.TLS.TLS().Client})
 	if err != nil {
 		v.t.Fatal(err)
 	}

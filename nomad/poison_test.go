@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 func aNode(id string) *api.Node {
@@ -26,7 +27,7 @@ func TestNoRequestEndsAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, stop := start(t, dir)
-	far, err := wire.Connect(s.Address(), s.Dialer())
+	far, err := transport.Connect(s.Address(), s.Dialer())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/agents"
@@ -57,8 +58,8 @@ type Server struct {
 	advertise string
 	state     *state.Store
 	events    *events.Buffer
-	port      *wire.Port
-	dialer    wire.Dialer
+	port      *transport.Port
+	dialer    transport.Dialer
 	raft      *fsm.Raft
 	rpc       *rpc.Server
 	members   *member.Members
@@ -95,8 +96,8 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.dialer = wire.Dialer{TLS: tls.Client, Refusals: wire.LogRefusals(c.Log.Named("rpc"))}
-	if s.port, err = wire.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
+	s.dialer = transport.Dialer{TLS: tls.Client, Refusals: transport.LogRefusals(c.Log.Named("rpc"))}
+	if s.port, err = transport.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
 		return nil, fmt.Errorf("RPC port: %w", err)
 	}
 	s.port.Limit(c.Limits)

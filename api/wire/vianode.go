@@ -83,12 +83,6 @@ func init() {
 	userMethod(ClientNodeIdentityRenew)
 }
 
-// Decode reads an encoded request of the method.
-func (m NodeMethod) Decode(ctx context.Context, body []byte) (any, error) {
-	req := m.New()
-	return req, decodeRequest(ctx, body, req)
-}
-
 // Coded encodes a request to be sent inside another one, and returns the decoder of the reply.
 func Coded(req, resp any) ([]byte, msgp.Unmarshaler, error) {
 	from, ok := req.(msgp.Marshaler)

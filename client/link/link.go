@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
@@ -31,7 +32,7 @@ const (
 type Config struct {
 	// Servers are the RPC addresses to begin with.
 	Servers []string
-	Dialer  wire.Dialer
+	Dialer  transport.Dialer
 	// Handlers serve the servers' calls; more may be added before Run.
 	Handlers []wire.Handler
 	Log      hclog.Logger
@@ -39,7 +40,7 @@ type Config struct {
 
 // Link reaches the servers. It implements [wire.Caller].
 type Link struct {
-	dialer     wire.Dialer
+	dialer     transport.Dialer
 	log        hclog.Logger
 	configured []string
 
@@ -47,10 +48,10 @@ type Link struct {
 	handlers   []wire.Handler
 	told       []string
 	remembered []string
-	hello      wire.Hello
+	hello      transport.Hello
 	// use is the server that is asked; empty when one is to be chosen.
 	use   string
-	conns map[string]*wire.Conn
+	conns map[string]*transport.Conn
 	// busy counts the calls that wait for each server.
 	busy map[string]int
 	// pace is the time between two looks at the servers; see watch.go.
@@ -64,7 +65,7 @@ func New(c Config) *Link {
 	c.Dialer.Instance = fmt.Sprintf("%016x", rand.Uint64())
 	return &Link{
 		dialer: c.Dialer, log: c.Log, configured: slices.Clone(c.Servers), handlers: slices.Clone(c.Handlers),
-		conns: map[string]*wire.Conn{}, busy: map[string]int{}, changed: make(chan struct{}, 1),
+		conns: map[string]*transport.Conn{}, busy: map[string]int{}, changed: make(chan struct{}, 1),
 		pace: watchMin,
 	}
 }
@@ -80,7 +81,7 @@ func (l *Link) Handle(handlers ...wire.Handler) {
 func (l *Link) SetNode(id, credential string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hello = wire.Hello{NodeID: id, Secret: credential, Instance: l.dialer.Instance}
+	l.hello = transport.Hello{NodeID: id, Secret: credential, Instance: l.dialer.Instance}
 	l.wake()
 }
 
@@ -166,7 +167,7 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 }
 
 // invoke calls a method at one server; begun reports that the server may have received the call.
-func invoke(ctx context.Context, conn *wire.Conn, method string, req, resp any) (begun bool, err error) {
+func invoke(ctx context.Context, conn *transport.Conn, method string, req, resp any) (begun bool, err error) {
 	if wire.IsOnce(ctx) {
 		ready, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
@@ -195,7 +196,7 @@ func passing(err error) bool {
 }
 
 // conn returns the connection to the server whose turn it is, and counts a call that waits for it.
-func (l *Link) conn() (*wire.Conn, string, error) {
+func (l *Link) conn() (*transport.Conn, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -239,14 +240,14 @@ func (l *Link) chosen() string {
 }
 
 // to returns the connection to an address; the caller holds the lock.
-func (l *Link) to(address string) (*wire.Conn, error) {
+func (l *Link) to(address string) (*transport.Conn, error) {
 	if c := l.conns[address]; c != nil {
 		return c, nil
 	}
 	if l.closed {
 		return nil, fault.New(fault.Internal, "the link to the servers is closed")
 	}
-	c, err := wire.Connect(address, l.dialer)
+	c, err := transport.Connect(address, l.dialer)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +262,7 @@ func (l *Link) Each(ctx context.Context, also []string, fn func(context.Context,
 	all := slices.Concat(l.current(), also)
 	slices.Sort(all)
 	all = slices.Compact(all)
-	var conns []*wire.Conn
+	var conns []*transport.Conn
 	for _, address := range all {
 		if c, err := l.to(address); err == nil {
 			conns = append(conns, c)

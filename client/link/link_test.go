@@ -14,36 +14,38 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/client/link"
 )
 
 // server is a small server for links.
 type server struct {
-	port           *wire.Port
+	port           *transport.Port
 	stop           func()
-	nodes, dropped chan *wire.Reverse
-	hellos         chan wire.Hello
+	nodes, dropped chan *transport.Reverse
+	hellos         chan transport.Hello
 }
 
-func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error), more ...wire.Handler) (*server, wire.Dialer) {
+func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error), more ...wire.Handler) (*server, transport.Dialer) {
 	t.Helper()
-	id, err := wire.SelfMade()
+	id, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := wire.Listen(address, id.Server, hclog.NewNullLogger())
+	port, err := transport.Listen(address, id.Server, hclog.NewNullLogger())
 	for end := time.Now().Add(30 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); { // by a connection, meanwhile
-		port, err = wire.Listen(address, id.Server, hclog.NewNullLogger())
+		port, err = transport.Listen(address, id.Server, hclog.NewNullLogger())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{port: port, nodes: make(chan *wire.Reverse, 10), dropped: make(chan *wire.Reverse, 10), hellos: make(chan wire.Hello, 10)}
+	s := &server{port: port, nodes: make(chan *transport.Reverse, 10), dropped: make(chan *transport.Reverse, 10), hellos: make(chan transport.Hello, 10)}
 	done := make(chan struct{}, 3)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
-		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), append(more, wire.NodeHeartbeat.Handle(beat)), hclog.NewNullLogger(), nil)
+		_ = transport.Serve(ctx, port.Listener(wire.ProtocolRPC), append(more, wire.NodeHeartbeat.Handle(beat)), hclog.NewNullLogger(), nil)
 		done <- struct{}{}
 	}()
 	go func() {
@@ -53,8 +55,8 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 			if err != nil {
 				return
 			}
-			check := func(_ context.Context, h wire.Hello) error { s.hellos <- h; return nil }
-			n, err := wire.AcceptReverse(ctx, conn, check, func(n *wire.Reverse) { s.dropped <- n })
+			check := func(_ context.Context, h transport.Hello) error { s.hellos <- h; return nil }
+			n, err := transport.AcceptReverse(ctx, conn, check, func(n *transport.Reverse) { s.dropped <- n })
 			if err == nil {
 				context.AfterFunc(ctx, func() { _ = n.Close() })
 				s.nodes <- n
@@ -71,7 +73,7 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 		}
 	}
 	t.Cleanup(s.stop)
-	return s, wire.Dialer{TLS: id.Client}
+	return s, transport.Dialer{TLS: id.Client}
 }
 
 func answer(name string) func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
@@ -80,7 +82,7 @@ func answer(name string) func(context.Context, *api.NodeHeartbeatRequest) (*api.
 	}
 }
 
-func open(t *testing.T, d wire.Dialer, servers ...string) *link.Link {
+func open(t *testing.T, d transport.Dialer, servers ...string) *link.Link {
 	t.Helper()
 	l := link.New(link.Config{Servers: servers, Dialer: d, Log: hclog.NewNullLogger(), Handlers: []wire.Handler{
 		wire.ClientNodeStats.Handle(func(context.Context, *api.NodeRequest) (*api.NodeStatsResponse, error) {
@@ -180,14 +182,14 @@ func TestOtherFaultsAreAnsweredAtOnce(t *testing.T) {
 
 func TestCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	l := open(t, wire.Dialer{}, dead(t))
+	l := open(t, transport.Dialer{}, dead(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := wire.NodeHeartbeat.Call(ctx, l, &api.NodeHeartbeatRequest{})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("no server: %v", err)
 	}
-	if _, err := wire.NodeHeartbeat.Call(ctx, open(t, wire.Dialer{}), &api.NodeHeartbeatRequest{}); !errors.Is(err, fault.Unavailable) {
+	if _, err := wire.NodeHeartbeat.Call(ctx, open(t, transport.Dialer{}), &api.NodeHeartbeatRequest{}); !errors.Is(err, fault.Unavailable) {
 		t.Fatalf("no address: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
@@ -59,7 +59,7 @@ func (l *Link) keep(ctx context.Context, address string) {
 		l.mu.Lock()
 		hello := l.hello
 		l.mu.Unlock()
-		err := wire.ServeReverse(ctx, address, l.dialer, hello, handlers, l.log, func() {
+		err := transport.ServeReverse(ctx, address, l.dialer, hello, handlers, l.log, func() {
 			pauses.Reset()
 			l.log.Debug("server can call this node", "server", address)
 		})

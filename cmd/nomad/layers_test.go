@@ -177,7 +177,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/serf":                   {"nomad/member"},
 	"github.com/hashicorp/go-plugin":              {"plugins/driver/external", "plugins/driver/external/"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
-	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "client/checks", "plugins/", "nomad/volumes/volumestest"},
+	"google.golang.org/grpc":                      {"api/wire/transport", "nomad/rpc", "client/link", "client/checks", "plugins/", "nomad/volumes/volumestest"},
 	"github.com/hashicorp/hcl/hcl":                {"jobspec/hcl1"},
 	"github.com/hashicorp/hcl/v2":                 {"jobspec", "jobspec/nesting", "jobspec/expr", "jobspec/hclspec"},
 	"github.com/container-storage-interface/spec": {"plugins/csi", "plugins/csi/"},

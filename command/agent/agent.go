@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/link"
 	"github.com/open-nomad/open-nomad/command/agent/config"
@@ -172,7 +173,7 @@ func (a *agent) build() (err error) {
 }
 
 // way is how the client half reaches servers: its own agent's server, or those that are configured.
-func (a *agent) way() (wire.Dialer, []string, error) {
+func (a *agent) way() (transport.Dialer, []string, error) {
 	servers := append(append(append([]string{}, a.cfg.Client.Servers...), a.cfg.Client.ServerJoin.RetryJoin...), a.cfg.Client.ServerJoin.StartJoin...)
 	for i, s := range servers {
 		if _, _, err := net.SplitHostPort(s); err != nil {
@@ -183,7 +184,7 @@ func (a *agent) way() (wire.Dialer, []string, error) {
 		return a.server.Dialer(), append([]string{a.server.Address()}, servers...), nil
 	}
 	if len(servers) == 0 {
-		return wire.Dialer{}, nil, fault.New(fault.Invalid, "client has no servers: set client { servers = [\"host:4647\"] } or -servers")
+		return transport.Dialer{}, nil, fault.New(fault.Invalid, "client has no servers: set client { servers = [\"host:4647\"] } or -servers")
 	}
 	dialer, err := a.tls.way(a.log)
 	return dialer, servers, err

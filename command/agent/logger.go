@@ -47,7 +47,7 @@ func banner(cfg *config.Config, version, httpAddr, rpcAddr, nodeID string) strin
 		{"Client", fmt.Sprint(cfg.Client.Enabled)},
 		{"HTTP", map[bool]string{false: "http://", true: "https://"}[cfg.TLS.HTTP] + httpAddr},
 		{"RPC", rpcAddr},
-		{"TLS", transport(cfg.TLS)},
+		{"TLS", tlsSummary(cfg.TLS)},
 		{"Node", nodeID},
 		{"Config", strings.Join(cfg.Files, ", ")},
 	} {

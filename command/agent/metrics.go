@@ -4,7 +4,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/internal/tracing"
 )
@@ -34,7 +34,7 @@ func (a *agent) gauges(emit metrics.Emit) {
 }
 
 // expiry reports how long certificates are still valid.
-func expiry(emit metrics.Emit, use string, r *wire.Reloadable) {
+func expiry(emit metrics.Emit, use string, r *certs.Reloadable) {
 	if r == nil {
 		return
 	}

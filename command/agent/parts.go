@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/gc"
@@ -47,7 +47,7 @@ func (a *agent) serverConfig() nomad.Config {
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Search: search.Limits{Off: !s.Search.FuzzyEnabled, Shown: s.Search.LimitQuery, Kept: s.Search.LimitResults, Least: s.Search.MinTermLength},
 		Gossip: a.gossip(),
-		Limits: wire.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
+		Limits: transport.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
 		Raft: nomad.RaftTuning{
 			Multiplier: s.RaftMultiplier, SnapshotInterval: s.RaftSnapshotInterval,
 			SnapshotThreshold: uint64(s.RaftSnapshotThreshold), TrailingLogs: uint64(s.RaftTrailingLogs),

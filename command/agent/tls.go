@@ -14,13 +14,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
 // security is the certificates of an agent: what is nil is not configured.
 type security struct {
-	rpc, http *wire.Reloadable
+	rpc, http *certs.Reloadable
 	// settings are those of HTTPS, as they were read last.
 	settings *atomic.Pointer[config.TLS]
 }
@@ -31,27 +32,27 @@ func secure(cfg *config.Config) (security, error) {
 	s.settings.Store(&cfg.TLS)
 	var err error
 	if cfg.TLS.RPC {
-		if s.rpc, err = wire.Load(rpcFiles(cfg)); err != nil {
+		if s.rpc, err = certs.Load(rpcFiles(cfg)); err != nil {
 			return s, err
 		}
 	}
 	if cfg.TLS.HTTP {
-		s.http, err = wire.Load(httpFiles(cfg))
+		s.http, err = certs.Load(httpFiles(cfg))
 	}
 	return s, err
 }
 
-func rpcFiles(cfg *config.Config) wire.Files {
+func rpcFiles(cfg *config.Config) certs.Files {
 	f, t := httpFiles(cfg), cfg.TLS
-	f.VerifyServerHostname, f.Upgrade, f.Role = t.VerifyServerHostname, t.RPCUpgradeMode, wire.RoleClient
+	f.VerifyServerHostname, f.Upgrade, f.Role = t.VerifyServerHostname, t.RPCUpgradeMode, certs.RoleClient
 	if cfg.Server.Enabled {
-		f.Role = wire.RoleServer
+		f.Role = certs.RoleServer
 	}
 	return f
 }
 
-func httpFiles(cfg *config.Config) wire.Files {
-	return wire.Files{CA: cfg.TLS.CAFile, Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, Region: cfg.Region}
+func httpFiles(cfg *config.Config) certs.Files {
+	return certs.Files{CA: cfg.TLS.CAFile, Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, Region: cfg.Region}
 }
 
 // doorTLS is HTTPS; each connection takes the certificates and settings that were read last.
@@ -89,13 +90,13 @@ func (s security) listener(raw net.Listener) net.Listener {
 }
 
 // way is how a client half without its own server proves itself to servers.
-func (s security) way(log hclog.Logger) (wire.Dialer, error) {
-	refusals := wire.LogRefusals(log.Named("link"))
+func (s security) way(log hclog.Logger) (transport.Dialer, error) {
+	refusals := transport.LogRefusals(log.Named("link"))
 	if s.rpc != nil {
-		return wire.Dialer{TLS: s.rpc.TLS().Client, Refusals: refusals}, nil
+		return transport.Dialer{TLS: s.rpc.TLS().Client, Refusals: refusals}, nil
 	}
-	made, err := wire.SelfMade()
-	return wire.Dialer{TLS: made.Client, Refusals: refusals}, err
+	made, err := certs.SelfMade()
+	return transport.Dialer{TLS: made.Client, Refusals: refusals}, err
 }
 
 // warn logs what an operator should know about the safety of the transport.
@@ -121,7 +122,7 @@ func (s security) warn(cfg *config.Config, log hclog.Logger) {
 const expirySoon = 7 * 24 * time.Hour
 
 func (s security) warnEnd(log hclog.Logger) {
-	for _, r := range []*wire.Reloadable{s.rpc, s.http} {
+	for _, r := range []*certs.Reloadable{s.rpc, s.http} {
 		if r != nil && time.Until(r.Certificate().Leaf.NotAfter) < expirySoon {
 			log.Warn("the certificate ends soon: replace it and send SIGHUP", "certificate", s.described())
 			return
@@ -203,7 +204,7 @@ func (a *agent) onHangup(ctx context.Context, hangups <-chan os.Signal) (stop fu
 
 // described names the certificate in use.
 func (s security) described() string {
-	for _, r := range []*wire.Reloadable{s.rpc, s.http} {
+	for _, r := range []*certs.Reloadable{s.rpc, s.http} {
 		if r == nil {
 			continue
 		}
@@ -213,8 +214,8 @@ func (s security) described() string {
 	return "none"
 }
 
-// transport describes for the banner what TLS protects.
-func transport(t config.TLS) string {
+// tlsSummary describes for the banner what TLS protects.
+func tlsSummary(t config.TLS) string {
 	var parts []string
 	switch {
 	case t.RPC && t.RPCUpgradeMode:

@@ -20,6 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/command"
 	"github.com/open-nomad/open-nomad/command/agent"
 )
@@ -244,34 +246,34 @@ func (f *fort) commandLine(t *testing.T) {
 	nomad(t, "node", "status")
 }
 
-func (f *fort) dialer(t *testing.T, role wire.Role) wire.Dialer {
+func (f *fort) dialer(t *testing.T, role certs.Role) transport.Dialer {
 	t.Helper()
-	id, err := wire.Load(wire.Files{
+	id, err := certs.Load(certs.Files{
 		CA: f.path("nomad-agent-ca.pem"), Cert: f.path("global-" + string(role) + "-nomad.pem"),
 		Key: f.path("global-" + string(role) + "-nomad-key.pem"), Region: "global", VerifyServerHostname: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire.Dialer{TLS: id.TLS().Client}
+	return transport.Dialer{TLS: id.TLS().Client}
 }
 
 // serverMethods: only a server's certificate opens what servers ask each other.
 func (f *fort) serverMethods(t *testing.T) {
-	if conn, err := f.dialer(t, wire.RoleClient).Dial(t.Context(), f.rpc, wire.ProtocolRaft); err == nil || !strings.Contains(err.Error(), "raft is for servers") {
+	if conn, err := f.dialer(t, certs.RoleClient).Dial(t.Context(), f.rpc, wire.ProtocolRaft); err == nil || !strings.Contains(err.Error(), "raft is for servers") {
 		t.Errorf("raft with a client's certificate: %v %v", conn, err)
 	}
-	made, err := wire.SelfMade()
+	made, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (wire.Dialer{TLS: made.Client}).Dial(t.Context(), f.rpc, wire.ProtocolRPC); err == nil {
+	if _, err := (transport.Dialer{TLS: made.Client}).Dial(t.Context(), f.rpc, wire.ProtocolRPC); err == nil {
 		t.Error("a stranger was let in")
 	}
 	for _, c := range []struct {
-		role wire.Role
+		role certs.Role
 		want error
-	}{{wire.RoleServer, nil}, {wire.RoleClient, fault.Denied}, {wire.RoleCLI, fault.Unavailable}} {
+	}{{certs.RoleServer, nil}, {certs.RoleClient, fault.Denied}, {certs.RoleCLI, fault.Unavailable}} {
 		err := f.ask(t, c.role)
 		if c.want == nil && errors.Is(err, fault.Unimplemented) {
 			t.Skip("this server has no Status.PeerInfo")
@@ -283,9 +285,9 @@ func (f *fort) serverMethods(t *testing.T) {
 }
 
 // ask calls a method that is for servers only.
-func (f *fort) ask(t *testing.T, role wire.Role) error {
+func (f *fort) ask(t *testing.T, role certs.Role) error {
 	t.Helper()
-	c, err := wire.Connect(f.rpc, f.dialer(t, role))
+	c, err := transport.Connect(f.rpc, f.dialer(t, role))
 	if err != nil {
 		t.Fatal(err)
 	}

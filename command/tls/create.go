@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
 )
 
 // pair is a certificate and its key, both PEM.
@@ -52,8 +52,8 @@ func (a authority) make(now time.Time) (pair, error) {
 	if a.constrain {
 		cert.PermittedDNSDomainsCritical = true
 		cert.PermittedDNSDomains = []string{a.domain, "localhost"}
-		if a.domain != wire.Domain {
-			cert.PermittedDNSDomains = append(cert.PermittedDNSDomains, wire.Domain) // roles end with it
+		if a.domain != certs.Domain {
+			cert.PermittedDNSDomains = append(cert.PermittedDNSDomains, certs.Domain) // roles end with it
 		}
 		for _, d := range a.additional {
 			if err := checkName("-additional-domain", d); err != nil {
@@ -67,7 +67,7 @@ func (a authority) make(now time.Time) (pair, error) {
 
 // request is what a certificate is made from.
 type request struct {
-	role             wire.Role
+	role             certs.Role
 	region, domain   string
 	days             int
 	names, addresses []string
@@ -93,13 +93,13 @@ func (r request) make(by *signer, now time.Time) (pair, error) {
 	own := string(r.role) + "." + r.region + "." + r.domain
 	cert.Subject.CommonName = own
 	cert.DNSNames = []string{own, "localhost"}
-	if r.domain != wire.Domain {
+	if r.domain != certs.Domain {
 		cert.DNSNames = append(cert.DNSNames, r.role.Name(r.region))
 	}
 	cert.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	cert.KeyUsage = x509.KeyUsageDigitalSignature
 	cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if r.role != wire.RoleCLI {
+	if r.role != certs.RoleCLI {
 		cert.ExtKeyUsage = append(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	if err := r.add(cert); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
@@ -19,9 +19,9 @@ func certificateText(c *x509.Certificate) string {
 	for i, a := range c.IPAddresses {
 		addresses[i] = a.String()
 	}
-	role, region := wire.Identify(c, "")
+	role, region := certs.Identify(c, "")
 	proves := ""
-	if role != wire.Unproven {
+	if role != certs.Unproven {
 		proves = string(role) + " of region " + region
 	}
 	return view.Pairs(append(common(c),

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
 	"github.com/open-nomad/open-nomad/command"
 )
 
@@ -39,11 +39,11 @@ func TestCertificatesServeTheirRoles(t *testing.T) {
 	if want := "==> CA certificate saved to: nomad-agent-ca.pem\n==> CA certificate key saved to: nomad-agent-ca-key.pem\n"; said != want {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	for flag, role := range map[string]wire.Role{"-server": wire.RoleServer, "-client": wire.RoleClient} {
+	for flag, role := range map[string]certs.Role{"-server": certs.RoleServer, "-client": certs.RoleClient} {
 		for _, region := range []string{"global", "eu"} {
 			ok(t, "cert", "create", flag, "-region", region)
 			stem := region + "-" + string(role) + "-nomad"
-			_, err := wire.Load(wire.Files{
+			_, err := certs.Load(certs.Files{
 				CA: "nomad-agent-ca.pem", Cert: stem + ".pem", Key: stem + "-key.pem",
 				Region: region, Role: role, VerifyServerHostname: true,
 			})

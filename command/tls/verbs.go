@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
@@ -29,7 +29,7 @@ func CreateAuthority(name string) *cli.Command {
 		&cli.StringSliceFlag{Name: "additional-domain", Usage: "additional `domain` for certificates; needs -name-constraint; may be repeated"},
 		&cli.StringFlag{Name: "common-name", Usage: "common `name` of the authority"},
 		&cli.IntFlag{Name: "days", Value: 1825, Usage: "`days` for which the authority is valid"},
-		&cli.StringFlag{Name: "domain", Value: wire.Domain, Usage: "`domain` of the cluster"},
+		&cli.StringFlag{Name: "domain", Value: certs.Domain, Usage: "`domain` of the cluster"},
 		&cli.BoolFlag{Name: "name-constraint", Usage: "restrict the authority to names of the domain"},
 	}
 	for _, n := range []string{"country", "locality", "organization", "organizational-unit", "postal-code", "province", "street-address"} {
@@ -62,7 +62,7 @@ func CreateCertificate(name string) *cli.Command {
 			&cli.BoolFlag{Name: "client", Usage: "create a certificate for clients"},
 			&cli.BoolFlag{Name: "cli", Usage: "create a certificate for users of the command line"},
 			&cli.StringFlag{Name: "region", Usage: "`region` of the certificate, global by default (NOMAD_REGION)"},
-			&cli.StringFlag{Name: "domain", Value: wire.Domain, Usage: "`domain` of the cluster"},
+			&cli.StringFlag{Name: "domain", Value: certs.Domain, Usage: "`domain` of the cluster"},
 			&cli.StringFlag{Name: "ca", Value: placeholder + "-agent-ca.pem", Usage: "`file` with the authority's certificate"},
 			&cli.StringFlag{Name: "key", Value: placeholder + "-agent-ca-key.pem", Usage: "`file` with the authority's key"},
 			&cli.IntFlag{Name: "days", Value: 365, Usage: "`days` for which the certificate is valid"},
@@ -92,8 +92,8 @@ func CreateCertificate(name string) *cli.Command {
 	}.Command()
 }
 
-var titles = map[wire.Role]string{
-	wire.RoleServer: "Server Certificate", wire.RoleClient: "Client Certificate", wire.RoleCLI: "CLI Certificate",
+var titles = map[certs.Role]string{
+	certs.RoleServer: "Server Certificate", certs.RoleClient: "Client Certificate", certs.RoleCLI: "CLI Certificate",
 }
 
 func region(s *session.Session) string {
@@ -106,9 +106,9 @@ func region(s *session.Session) string {
 }
 
 // chosen is the one role that the flags name.
-func chosen(s *session.Session) (wire.Role, error) {
-	var roles []wire.Role
-	for _, r := range []wire.Role{wire.RoleServer, wire.RoleClient, wire.RoleCLI} {
+func chosen(s *session.Session) (certs.Role, error) {
+	var roles []certs.Role
+	for _, r := range []certs.Role{certs.RoleServer, certs.RoleClient, certs.RoleCLI} {
 		if s.Bool(string(r)) {
 			roles = append(roles, r)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -78,7 +79,7 @@ func (s *Service) Read(ctx context.Context, r *api.EventsRequest) (*api.EventsRe
 			return nil, access.ErrDenied
 		}
 		out.Cursor.Server, out.Cursor.Line = s.ID, found.line
-		err = wire.RunShort(ctx, func() error {
+		err = cpulimit.Short(ctx, func() error {
 			out.Data, out.Cursor = s.Buffer.collect(found.batches, f, out.Cursor)
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/internal/inspect"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
@@ -61,7 +62,7 @@ type Config struct {
 	UI  http.Handler
 	Log hclog.Logger
 	// CPU are the limits of the server in the same process; nil makes new ones.
-	CPU *wire.CPU
+	CPU *cpulimit.Limit
 	// Stall is how long a client may pause while it sends a body or receives a response; 0 means 30 seconds.
 	Stall time.Duration
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
@@ -25,10 +25,10 @@ func TestRequestsWaitForTheProcessors(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			cpu := wire.NewCPU(1)
+			cpu := cpulimit.New(1)
 			h := httpapi.New(httpapi.Config{Servers: world(), CPU: cpu})
 			let, done := make(chan struct{}), make(chan struct{}, 1)
-			for _, run := range []func(context.Context, func() error) error{wire.RunShort, wire.RunLong} {
+			for _, run := range []func(context.Context, func() error) error{cpulimit.Short, cpulimit.Long} {
 				go func() { _ = run(cpu.For(t.Context(), "a flood"), func() error { <-let; return nil }) }()
 			}
 			synctest.Wait()

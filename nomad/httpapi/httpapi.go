@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/acl"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/allocs"
@@ -47,7 +48,7 @@ func New(c Config) http.Handler {
 		c.Log = hclog.NewNullLogger()
 	}
 	if c.CPU == nil {
-		c.CPU = wire.NewCPU(runtime.GOMAXPROCS(0))
+		c.CPU = cpulimit.New(runtime.GOMAXPROCS(0))
 	}
 	protection := http.NewCrossOriginProtection()
 	if c.AccessControl {

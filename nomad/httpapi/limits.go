@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 )
 
@@ -35,7 +35,7 @@ const (
 
 // Guard applies the limits to a server and returns the listener for it, before TLS where secure.
 func (l Limits) Guard(server *http.Server, raw net.Listener, secure bool, log hclog.Logger) net.Listener {
-	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, slots: semaphore.NewWeighted(excessMax), log: log, metrics: l.Metrics}
+	limited := &limitedListener{Listener: raw, conns: transport.ConnLimit{Max: l.ConnsPerClient}, slots: semaphore.NewWeighted(excessMax), log: log, metrics: l.Metrics}
 	if l.Metrics != nil {
 		var open atomic.Int64
 		server.ConnState = func(_ net.Conn, now http.ConnState) {
@@ -57,7 +57,7 @@ func (l Limits) Guard(server *http.Server, raw net.Listener, secure bool, log hc
 
 type limitedListener struct {
 	net.Listener
-	conns wire.ConnLimit
+	conns transport.ConnLimit
 	log   hclog.Logger
 	// metrics counts refused connections.
 	metrics *metrics.Recorder

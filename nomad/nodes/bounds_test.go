@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 )
 
@@ -40,7 +41,7 @@ func TestAssignmentsComeInPortions(t *testing.T) {
 				t.Fatal(answers, err)
 			}
 			body, _, err := wire.Coded(out, &api.Empty{})
-			if err != nil || len(body) > wire.MaxMessageBytes/2 {
+			if err != nil || len(body) > transport.MaxMessageBytes/2 {
 				t.Fatalf("%d allocations: %d bytes: %v", len(out.Changed), len(body), err)
 			}
 			for _, a := range out.Changed {

@@ -12,6 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -19,7 +21,7 @@ import (
 )
 
 // serve runs a whole server with this one service: port, raft on disk, RPC, leader loops.
-func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer wire.Dialer, address string, stop func()) {
+func serve(t *testing.T, dir string) (caller *transport.Conn, srv *rpc.Server, dialer transport.Dialer, address string, stop func()) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -28,10 +30,10 @@ func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer
 		}
 	}
 	log := hclog.NewNullLogger()
-	id, err := wire.SelfMade()
+	id, err := certs.SelfMade()
 	check(err)
-	dialer = wire.Dialer{TLS: id.Client}
-	port, err := wire.Listen("127.0.0.1:0", id.Server, log)
+	dialer = transport.Dialer{TLS: id.Client}
+	port, err := transport.Listen("127.0.0.1:0", id.Server, log)
 	check(err)
 	store := state.New()
 	raft, err := fsm.Open(fsm.Config{
@@ -55,7 +57,7 @@ func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer
 		})
 	}()
 	<-leads
-	caller, err = wire.Connect(port.Addr().String(), dialer)
+	caller, err = transport.Connect(port.Addr().String(), dialer)
 	check(err)
 	stopped := false
 	stop = func() {
@@ -94,7 +96,7 @@ func TestNodeOverARealServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- wire.ServeReverse(ctx, address, dialer, wire.Hello{NodeID: "n1", Secret: "secret of n1"}, []wire.Handler{
+		served <- transport.ServeReverse(ctx, address, dialer, transport.Hello{NodeID: "n1", Secret: "secret of n1"}, []wire.Handler{
 			wire.ClientNodeStats.Handle(func(context.Context, *api.NodeRequest) (*api.NodeStatsResponse, error) {
 				return &api.NodeStatsResponse{}, nil
 			}),

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -155,7 +156,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	if n.NodePool == "" {
 		n.NodePool = api.NodePoolDefault
 	}
-	n.RPCAddr = wire.PeerOf(ctx).Address
+	n.RPCAddr = transport.PeerOf(ctx).Address
 	n.ComputedClass = computedClass(&n)
 	n.Process, n.Number, n.Former = r.Process, r.Number, nil
 	v, reason := s.registering(tx, &n, r)

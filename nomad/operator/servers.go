@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // Members is what the service needs of the gossip pool.
@@ -163,9 +164,9 @@ func (s *Service) ForceLeave(ctx context.Context, r *api.ServerForceLeaveRequest
 	if err := s.members.ForceLeave(r.Name, r.Prune); err != nil {
 		return nil, fmt.Errorf("force %q to leave: %w", r.Name, err)
 	}
-	if leader := s.raft.LeaderAddress(); s.peerAt != nil && leader != "" && leader != s.address && wire.PeerOf(ctx).Hops == 0 {
+	if leader := s.raft.LeaderAddress(); s.peerAt != nil && leader != "" && leader != s.address && transport.PeerOf(ctx).Hops == 0 {
 		if peer, err := s.peerAt(leader); err == nil {
-			_, _ = wire.StatusForceLeave.Call(wire.WithHops(ctx, 1), peer, r) // it may have forgotten the name by now
+			_, _ = wire.StatusForceLeave.Call(transport.WithHops(ctx, 1), peer, r) // it may have forgotten the name by now
 		}
 	}
 	return &api.Empty{}, nil

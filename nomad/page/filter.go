@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-bexpr/grammar"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 )
 
 // filterBytes bounds the length of a filter: the time to read one grows with its length times its depth, and cannot be cut.
@@ -32,7 +32,7 @@ func readFilter(ctx context.Context, expression string) (f *filter, err error) {
 	if len(expression) > filterBytes {
 		return nil, fault.New(fault.Invalid, "filter has %d bytes; at most %d are read", len(expression), filterBytes)
 	}
-	err = wire.RunLong(ctx, func() error {
+	err = cpulimit.Long(ctx, func() error {
 		read, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(2_000_000))
 		if err != nil {
 			return unreadable(err)

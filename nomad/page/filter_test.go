@@ -11,7 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 )
 
 type named struct{ Name string }
@@ -100,7 +100,7 @@ func TestFiltersOfWhatRowsLack(t *testing.T) {
 // A filter that takes long for each of many rows lets others in between, and ends with its request.
 func TestFiltersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := wire.NewCPU(1)
+		turns := cpulimit.New(1)
 		ctx, giveUp := context.WithCancel(turns.For(t.Context(), "a"))
 		var rows atomic.Int32
 		ended := make(chan error, 1)
@@ -117,7 +117,7 @@ func TestFiltersTakeTurns(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(turnTime / 2)
-		if err := wire.RunShort(turns.For(t.Context(), "b"), func() error { return nil }); err != nil || rows.Load() > 2 {
+		if err := cpulimit.Short(turns.For(t.Context(), "b"), func() error { return nil }); err != nil || rows.Load() > 2 {
 			t.Errorf("after %d rows: %v", rows.Load(), err)
 		}
 		giveUp()

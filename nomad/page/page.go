@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -95,7 +95,7 @@ func (l List[T, R]) page(ctx context.Context, q *api.QueryOptions, f *filter) (r
 	}
 	rows = []R{}
 	for done := false; !done && err == nil; {
-		err = wire.RunShort(ctx, func() error {
+		err = cpulimit.Short(ctx, func() error {
 			var end time.Time
 			done = true
 			for row := range l.Walk(span) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,7 +35,7 @@ func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.Quer
 		w := s.Watch(watched...)
 		index := s.Touched(keys...)
 		tx := s.Read()
-		if err := wire.RunShort(ctx, func() error { return read(tx) }); err != nil {
+		if err := cpulimit.Short(ctx, func() error { return read(tx) }); err != nil {
 			w.Stop()
 			return err
 		}

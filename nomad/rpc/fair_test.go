@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -111,9 +112,9 @@ func TestAFloodOfReadsIsInNobodysWay(t *testing.T) {
 	}
 }
 
-func dial(t *testing.T, address string, d wire.Dialer) *wire.Conn {
+func dial(t *testing.T, address string, d transport.Dialer) *transport.Conn {
 	t.Helper()
-	c, err := wire.Connect(address, d)
+	c, err := transport.Connect(address, d)
 	if err != nil {
 		t.Fatal(err)
 	}

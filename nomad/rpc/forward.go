@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
@@ -84,7 +85,7 @@ func needsLeader(scope wire.Scope, req any) bool {
 // forward sends the call to the leader. The first server that receives the call holds it for a while when there
 // is no leader, or a new one: next serves the call if this server wins the election.
 func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serve) (any, error) {
-	hops := wire.PeerOf(ctx).Hops + 1
+	hops := transport.PeerOf(ctx).Hops + 1
 	if hops > hopsMax {
 		return nil, fault.New(fault.NotLeader, "%s was forwarded %d times and met no leader", h.Name, hopsMax)
 	}
@@ -102,7 +103,7 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 			again = errors.Is(err, fault.NotLeader)
 		default:
 			leader := s.config.Raft.LeaderAddress()
-			resp, again, err = s.toLeader(wire.WithHops(ctx, hops), h, req, leader)
+			resp, again, err = s.toLeader(transport.WithHops(ctx, hops), h, req, leader)
 			if h.Scope == wire.Any && errors.Is(err, fault.TooLarge) && s.config.State != nil {
 				return s.itself(ctx, req, next, leader, err)
 			}
@@ -158,7 +159,7 @@ func (s *Server) itself(ctx context.Context, req any, next serve, address string
 	return next(ctx, req)
 }
 
-func ready(ctx context.Context, conn *wire.Conn) error {
+func ready(ctx context.Context, conn *transport.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return conn.Ready(ctx)

@@ -12,17 +12,19 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // patient is a server that holds calls and is not served over a port; leads says whether it does.
-func patient(t *testing.T, hold time.Duration, servers func(string) []string, handlers ...wire.Handler) (*rpc.Server, *cluster, wire.Dialer) {
+func patient(t *testing.T, hold time.Duration, servers func(string) []string, handlers ...wire.Handler) (*rpc.Server, *cluster, transport.Dialer) {
 	t.Helper()
-	id, err := wire.SelfMade()
+	id, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
-	raft, dialer := &cluster{}, wire.Dialer{TLS: id.Client}
+	raft, dialer := &cluster{}, transport.Dialer{TLS: id.Client}
 	s := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: dialer, Region: "home", Servers: servers, Hold: hold})
 	s.Handle(handlers...)
 	return s, raft, dialer

@@ -7,12 +7,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 )
 
 // Plans and validations need a slot for long work, which a canceled request does not get.
 func TestHeavyMethodsWaitForTheProcessors(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(wire.NewCPU(1).For(t.Context(), "a"))
+	ctx, cancel := context.WithCancel(cpulimit.New(1).For(t.Context(), "a"))
 	cancel()
 	for _, h := range []wire.Handler{
 		wire.JobPlan.Handle(func(context.Context, *api.JobPlanRequest) (*api.JobPlanResponse, error) { return nil, nil }),

@@ -11,6 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/shape"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 )
 
@@ -20,7 +23,7 @@ type serve = func(context.Context, any) (any, error)
 // checks the secret of a node right before, even when it won an election while it held the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
 	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.permitted(h, s.stamped(s.counted(h, limitCPU(h)))))))))
-	h = wire.Recovered(h, s.config.Log)
+	h = transport.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
 }
@@ -42,7 +45,7 @@ func (s *Server) observed(h wire.Handler) serve {
 // admitted rejects callers whose certificate does not permit the method.
 func (s *Server) admitted(h wire.Handler, next serve) serve {
 	return func(ctx context.Context, req any) (any, error) {
-		if p := wire.PeerOf(ctx); p.Remote() {
+		if p := transport.PeerOf(ctx); p.Remote() {
 			if err := s.may(p, h); err != nil {
 				return nil, err
 			}
@@ -62,16 +65,16 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 }
 
 // may checks whether the certificate of a remote caller permits a method.
-func (s *Server) may(p wire.Peer, h wire.Handler) error {
+func (s *Server) may(p transport.Peer, h wire.Handler) error {
 	home := p.Of(s.config.Region)
 	switch {
 	case (h.Auth == wire.ByServer || h.Auth == wire.ByPeer) && !s.amongServers(p, h):
 		return fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
-	case h.Auth == wire.ByOperator && (p.Role == wire.RoleClient || p.Role == wire.RoleCLI):
+	case h.Auth == wire.ByOperator && (p.Role == certs.RoleClient || p.Role == certs.RoleCLI):
 		return fault.New(fault.Denied, "%s is for operators: ask the HTTP API of a server", h.Name)
-	case h.Auth == wire.ByNode && p.Role == wire.RoleCLI:
+	case h.Auth == wire.ByNode && p.Role == certs.RoleCLI:
 		return fault.New(fault.Denied, "%s is for nodes", h.Name)
-	case !home && (p.Role != wire.RoleServer || h.Auth == wire.ByServer || h.Auth == wire.ByPeer || h.Auth == wire.ByNode): // servers of other regions forward what users ask
+	case !home && (p.Role != certs.RoleServer || h.Auth == wire.ByServer || h.Auth == wire.ByPeer || h.Auth == wire.ByNode): // servers of other regions forward what users ask
 		return fault.New(fault.Denied, "%s: the certificate of %s is a %s's of region %q, and this server is of region %q",
 			h.Name, p.Address, p.Role, p.Region, s.config.Region)
 	}
@@ -84,7 +87,7 @@ func limitCPU(h wire.Handler) serve {
 		return h.Serve
 	}
 	return func(ctx context.Context, req any) (resp any, err error) {
-		err = wire.RunLong(ctx, func() error {
+		err = cpulimit.Long(ctx, func() error {
 			resp, err = h.Serve(ctx, req)
 			return err
 		})
@@ -130,7 +133,7 @@ func rejectNulls(h wire.Handler, next serve) serve {
 		return next
 	}
 	return func(ctx context.Context, req any) (any, error) {
-		if !wire.PeerOf(ctx).Remote() {
+		if !transport.PeerOf(ctx).Remote() {
 			if err := shape.Input(req); err != nil {
 				return nil, err
 			}
@@ -141,9 +144,9 @@ func rejectNulls(h wire.Handler, next serve) serve {
 
 // amongServers reports whether a remote peer may call a server method. Without certificates the servers must still reach
 // each other: then any peer may call local methods, and a peer on the host of a living server the leader's and the secret ones.
-func (s *Server) amongServers(p wire.Peer, h wire.Handler) bool {
-	if p.Role != wire.Unproven {
-		return p.Role == wire.RoleServer
+func (s *Server) amongServers(p transport.Peer, h wire.Handler) bool {
+	if p.Role != certs.Unproven {
+		return p.Role == certs.RoleServer
 	}
 	if h.Scope == wire.Local && h.Auth != wire.ByPeer {
 		return true
@@ -160,13 +163,13 @@ func (s *Server) hostOfServer(address string) bool {
 }
 
 // nodeOf returns the node that makes a request; empty for requests of others.
-func nodeOf(req any) wire.Hello {
+func nodeOf(req any) transport.Hello {
 	r, ok := req.(api.ByNode)
 	if !ok {
-		return wire.Hello{}
+		return transport.Hello{}
 	}
 	id, secret := r.NodeCredentials()
-	return wire.Hello{NodeID: id, Secret: secret}
+	return transport.Hello{NodeID: id, Secret: secret}
 }
 
 func (s *Server) stamped(next serve) serve {

@@ -12,13 +12,14 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // large answers more than a message may have.
 func large(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
-	return &api.NodeListResponse{Nodes: []*api.NodeStub{{Name: strings.Repeat("x", wire.MaxMessageBytes)}}}, nil
+	return &api.NodeListResponse{Nodes: []*api.NodeStub{{Name: strings.Repeat("x", transport.MaxMessageBytes)}}}, nil
 }
 
 // What does not fit into a message is read from the follower's own state, once that is as new as the leader's.

@@ -12,13 +12,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // nodes are the reversed connections, by node id.
 type nodes struct {
 	log  hclog.Logger
 	mu   sync.Mutex
-	by   map[string]*wire.Reverse
+	by   map[string]*transport.Reverse
 	told map[string]time.Time
 }
 
@@ -82,7 +83,7 @@ func (n *nodes) count() int {
 }
 
 // run accepts reversed connections until ctx ends, and closes them all.
-func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Context, wire.Hello) error) {
+func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Context, transport.Hello) error) {
 	defer n.close()
 	var greetings sync.WaitGroup
 	defer greetings.Wait()
@@ -98,15 +99,15 @@ func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Cont
 }
 
 // greet takes one reversed connection, for as long as it lives.
-func (n *nodes) greet(ctx context.Context, conn net.Conn, check func(context.Context, wire.Hello) error) {
+func (n *nodes) greet(ctx context.Context, conn net.Conn, check func(context.Context, transport.Hello) error) {
 	added := make(chan struct{})
-	only := func(ctx context.Context, h wire.Hello) error {
+	only := func(ctx context.Context, h transport.Hello) error {
 		if err := check(ctx, h); err != nil {
 			return err
 		}
 		return n.taken(ctx, h.NodeID, h.Instance, conn.RemoteAddr().String())
 	}
-	r, err := wire.AcceptReverse(ctx, conn, only, func(r *wire.Reverse) {
+	r, err := transport.AcceptReverse(ctx, conn, only, func(r *transport.Reverse) {
 		<-added
 		n.remove(r)
 	})
@@ -129,11 +130,11 @@ func (n *nodes) close() {
 }
 
 // add makes r the way to its node; an older connection is closed.
-func (n *nodes) add(r *wire.Reverse) {
+func (n *nodes) add(r *transport.Reverse) {
 	n.mu.Lock()
 	old := n.by[r.NodeID]
 	if n.by == nil {
-		n.by = map[string]*wire.Reverse{}
+		n.by = map[string]*transport.Reverse{}
 	}
 	n.by[r.NodeID] = r
 	n.mu.Unlock()
@@ -142,7 +143,7 @@ func (n *nodes) add(r *wire.Reverse) {
 	}
 }
 
-func (n *nodes) remove(r *wire.Reverse) {
+func (n *nodes) remove(r *transport.Reverse) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.by[r.NodeID] == r {

@@ -4,21 +4,21 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // peers are the connections to other servers, made when first needed.
 type peers struct {
-	dialer wire.Dialer
+	dialer transport.Dialer
 	mu     sync.Mutex
-	conns  map[place]*wire.Conn
+	conns  map[place]*transport.Conn
 	closed bool
 }
 
 // place is where a server is; an empty region is our own.
 type place struct{ region, address string }
 
-func (p *peers) to(region, address string) (*wire.Conn, error) {
+func (p *peers) to(region, address string) (*transport.Conn, error) {
 	at := place{region, address}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,12 +32,12 @@ func (p *peers) to(region, address string) (*wire.Conn, error) {
 	if region != "" {
 		dialer.Region = region
 	}
-	c, err := wire.Connect(address, dialer)
+	c, err := transport.Connect(address, dialer)
 	if err != nil {
 		return nil, err
 	}
 	if p.conns == nil {
-		p.conns = map[place]*wire.Conn{}
+		p.conns = map[place]*transport.Conn{}
 	}
 	p.conns[at] = c
 	return c, nil

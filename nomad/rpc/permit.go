@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/access"
 )
 
@@ -98,8 +99,8 @@ func decoded(ctx context.Context, method string, body []byte) (any, error) {
 	if !ok || m.Auth != wire.ByUser {
 		return nil, fault.New(fault.Denied, "%q is no call of users to nodes", method)
 	}
-	req, err := m.Decode(ctx, body)
-	if err != nil {
+	req := m.New()
+	if err := transport.DecodeRequest(ctx, body, req); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	return req, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // regional sends what users ask of another region to a server there, and refuses its nodes.
@@ -43,7 +44,7 @@ func regionOf(req any) string {
 
 // inRegion asks the servers of a region in random order until one can be reached.
 func (s *Server) inRegion(ctx context.Context, h wire.Handler, req any, region string) (any, error) {
-	hops := wire.PeerOf(ctx).Hops + 1
+	hops := transport.PeerOf(ctx).Hops + 1
 	if hops > hopsMax {
 		return nil, fault.New(fault.Unavailable, "%s was forwarded %d times and did not get to region %q", h.Name, hopsMax, region)
 	}
@@ -62,7 +63,7 @@ func (s *Server) inRegion(ctx context.Context, h wire.Handler, req any, region s
 			continue
 		}
 		resp := h.NewReply()
-		if err := conn.Invoke(wire.WithHops(ctx, hops), h.Name, req, resp); err != nil {
+		if err := conn.Invoke(transport.WithHops(ctx, hops), h.Name, req, resp); err != nil {
 			return nil, err
 		}
 		return resp, nil

@@ -14,6 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/access"
@@ -28,7 +30,7 @@ type Config struct {
 	// State serves reads whose reply from the leader exceeds a message; nil refuses them.
 	State *state.Store
 	// Dialer reaches other servers.
-	Dialer wire.Dialer
+	Dialer transport.Dialer
 	// Gate admits calls of users; nil admits all.
 	Gate *access.Gate
 	// VerifyNode checks the secret of a node; nil refuses all.
@@ -74,12 +76,12 @@ type Server struct {
 	nodes    nodes
 	peers    peers
 	relays   relays
-	cpu      *wire.CPU
+	cpu      *cpulimit.Limit
 }
 
 // New makes a server without methods.
 func New(c Config) *Server {
-	s := &Server{config: c, handlers: map[string]wire.Handler{}, cpu: wire.NewCPU(runtime.GOMAXPROCS(0))}
+	s := &Server{config: c, handlers: map[string]wire.Handler{}, cpu: cpulimit.New(runtime.GOMAXPROCS(0))}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
 	s.Handle(wire.NodeRelay.Handle(s.Relay), wire.NodeCall.Handle(s.CallNode))
@@ -117,7 +119,7 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 }
 
 // CPU returns the limits that calls share, for other work of the process.
-func (s *Server) CPU() *wire.CPU { return s.cpu }
+func (s *Server) CPU() *cpulimit.Limit { return s.cpu }
 
 // Node returns the way to a node: directly when it is connected here, else through the server that
 // holds it, which the first call finds out. It implements [NodeCaller].
@@ -146,7 +148,7 @@ func (s *Server) ConnectedNodes() int { return s.nodes.count() }
 
 // Run serves the port's RPC and reversed connections until ctx ends. The port itself is run by
 // its owner.
-func (s *Server) Run(ctx context.Context, port *wire.Port) error {
+func (s *Server) Run(ctx context.Context, port *transport.Port) error {
 	defer s.peers.close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -158,14 +160,14 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	err := wire.Serve(ctx, Counted(port.Listener(wire.ProtocolRPC), s.config.Metrics, metricAccept), s.Methods(), s.config.Log, s.cpu)
+	err := transport.Serve(ctx, Counted(port.Listener(wire.ProtocolRPC), s.config.Metrics, metricAccept), s.Methods(), s.config.Log, s.cpu)
 	if whole.Err() != nil {
 		return nil // the port may learn of the end before ctx does
 	}
 	return err
 }
 
-func (s *Server) verify(ctx context.Context, h wire.Hello) error {
+func (s *Server) verify(ctx context.Context, h transport.Hello) error {
 	if s.config.VerifyNode == nil {
 		return fault.New(fault.Denied, "nodes cannot be verified")
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -76,22 +78,22 @@ func secretOf(_ context.Context, id, secret string) error {
 type server struct {
 	*rpc.Server
 	raft   *cluster
-	port   *wire.Port
-	dialer wire.Dialer
+	port   *transport.Port
+	dialer transport.Dialer
 }
 
 // start runs a server with the handlers on a real port.
 func start(t *testing.T, handlers ...wire.Handler) *server {
 	t.Helper()
-	id, err := wire.SelfMade()
+	id, err := certs.SelfMade()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := wire.Listen("127.0.0.1:0", id.Server, hclog.NewNullLogger())
+	port, err := transport.Listen("127.0.0.1:0", id.Server, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{raft: &cluster{}, port: port, dialer: wire.Dialer{TLS: id.Client}}
+	s := &server{raft: &cluster{}, port: port, dialer: transport.Dialer{TLS: id.Client}}
 	s.raft.leads.Store(true)
 	s.raft.address.Store(port.Addr().String())
 	s.Server = rpc.New(rpc.Config{
@@ -107,9 +109,9 @@ func start(t *testing.T, handlers ...wire.Handler) *server {
 	return s
 }
 
-func (s *server) connect(t *testing.T) *wire.Conn {
+func (s *server) connect(t *testing.T) *transport.Conn {
 	t.Helper()
-	c, err := wire.Connect(s.port.Addr().String(), s.dialer)
+	c, err := transport.Connect(s.port.Addr().String(), s.dialer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +257,7 @@ func (s *server) offer(t *testing.T, id, secret, name string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- wire.ServeReverse(ctx, s.port.Addr().String(), s.dialer, wire.Hello{NodeID: id, Secret: secret}, []wire.Handler{
+		done <- transport.ServeReverse(ctx, s.port.Addr().String(), s.dialer, transport.Hello{NodeID: id, Secret: secret}, []wire.Handler{
 			wire.ClientAllocLogs.Handle(func(context.Context, *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
 				return &api.AllocLogsResponse{File: name}, nil
 			}),

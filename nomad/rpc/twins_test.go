@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 )
 
 // agent is a process of node n1.
@@ -19,7 +20,7 @@ func (s *server) agent(t *testing.T, instance string) (calls wire.Caller, offer 
 	t.Helper()
 	d := s.dialer
 	d.Instance = instance
-	conn, err := wire.Connect(s.port.Addr().String(), d)
+	conn, err := transport.Connect(s.port.Addr().String(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func (s *server) agent(t *testing.T, instance string) (calls wire.Caller, offer 
 	return conn, func() error {
 		opened := make(chan struct{})
 		go func() {
-			done <- wire.ServeReverse(ctx, s.port.Addr().String(), d, wire.Hello{NodeID: "n1", Secret: "secret of n1", Instance: instance},
+			done <- transport.ServeReverse(ctx, s.port.Addr().String(), d, transport.Hello{NodeID: "n1", Secret: "secret of n1", Instance: instance},
 				nil, hclog.NewNullLogger(), func() { close(opened) })
 		}()
 		select {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/client/link"
 )
 
@@ -23,7 +25,7 @@ type swarm struct {
 // newSwarm registers n nodes with the server and waits until all are ready and connected both ways.
 func newSwarm(tb testing.TB, server *agent, n int) *swarm {
 	tb.Helper()
-	id, err := wire.SelfMade()
+	id, err := certs.SelfMade()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func newSwarm(tb testing.TB, server *agent, n int) *swarm {
 	slots := make(chan struct{}, 32)
 	for i := range n {
 		node := &simNode{tb: tb, node: nodeOf(i), up: link.New(link.Config{
-			Servers: server.all, Dialer: wire.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
+			Servers: server.all, Dialer: transport.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
 		})}
 		ready.Add(1)
 		live.Go(func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 )
 
 // Config configures an audit log.
@@ -23,7 +24,7 @@ type Config struct {
 	// Servers resolve tokens.
 	Servers wire.Caller
 	// CPU limits what is computed for one client address.
-	CPU *wire.CPU
+	CPU *cpulimit.Limit
 	Log hclog.Logger
 }
 

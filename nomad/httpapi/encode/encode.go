@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 )
 
 // answerBytes is how much of a response is encoded before it is sent.
@@ -128,7 +128,7 @@ func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 // turn encodes when it is the client's turn, and sends nothing meanwhile. When that fails, a response that has begun is
 // cut, so that it does not look complete.
 func (p *pieces) turn(encode func() error) error {
-	err := wire.RunShort(p.ctx, encode)
+	err := cpulimit.Short(p.ctx, encode)
 	if err != nil && p.sent {
 		panic(http.ErrAbortHandler)
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/internal/keyed"
 )
 
@@ -44,7 +44,7 @@ func (b bodies) acquire(ctx context.Context, r *http.Request) (release func(), e
 	if r.ContentLength < 0 || r.ContentLength > smallBody {
 		slots = b.large
 	}
-	release, err = slots.Acquire(ctx, wire.ClientOf(ctx))
+	release, err = slots.Acquire(ctx, cpulimit.ClientOf(ctx))
 	if err != nil {
 		return nil, fault.New(fault.Exhausted, "too many request bodies of this size are in memory; retry later: %w", err)
 	}
@@ -112,9 +112,9 @@ func (c *Call) DecodeMaybe(into any) error {
 
 // Unmarshal decodes a body, and sets the region and the namespace of the query from it.
 func (c *Call) Unmarshal(data []byte, into any) error {
-	run := wire.RunShort
+	run := cpulimit.Short
 	if len(data) > smallBody {
-		run = wire.RunLong
+		run = cpulimit.Long
 	}
 	return run(c.Context(), func() error {
 		if err := json.Unmarshal(data, into); err != nil {

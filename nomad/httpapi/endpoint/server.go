@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/internal/tracing"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
 )
@@ -41,7 +42,7 @@ type Config struct {
 	AccessControl bool
 	Log           hclog.Logger
 	// CPU limits encoding and decoding.
-	CPU *wire.CPU
+	CPU *cpulimit.Limit
 }
 
 // Server finds the endpoint of a request, calls it and writes the response.

@@ -24,6 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/sessions"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -69,7 +70,7 @@ func bedWith(t *testing.T, routes []endpoint.Route, run func(context.Context, *d
 		return &api.AllocGetResponse{Alloc: &api.Allocation{ID: "a1", NodeID: "n1", JobID: "j"}}, nil
 	}))
 	site := endpoint.NewServer(endpoint.Config{
-		Servers: servers, Node: func(string) (wire.Caller, error) { return b, nil }, Log: hclog.NewNullLogger(), CPU: wire.NewCPU(runtime.GOMAXPROCS(0)),
+		Servers: servers, Node: func(string) (wire.Caller, error) { return b, nil }, Log: hclog.NewNullLogger(), CPU: cpulimit.New(runtime.GOMAXPROCS(0)),
 	}, routes)
 	b.Server = httptest.NewServer(site)
 	t.Cleanup(func() {

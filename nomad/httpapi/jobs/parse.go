@@ -7,7 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/internal/keyed"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
@@ -36,7 +36,7 @@ func newParses() *parses {
 // do parses a job file when a slot is free. It does not wait for a parse that takes too long or whose request ended: that
 // is stopped, and keeps its slot until it has returned.
 func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
-	release, err := p.slots.Acquire(ctx, wire.ClientOf(ctx))
+	release, err := p.slots.Acquire(ctx, cpulimit.ClientOf(ctx))
 	if err != nil {
 		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", parsesMax, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
@@ -42,7 +42,7 @@ func TestJobFilesOfEachClientAreParsedInTurn(t *testing.T) {
 		ended := make(chan error, 10)
 		for _, name := range strings.Fields("a1 a2 a3 a4 a5 b1") {
 			go func() {
-				_, err := p.parseJob(wire.NewCPU(1).For(t.Context(), name[:1]), api.JobsParseRequest{JobHCL: name})
+				_, err := p.parseJob(cpulimit.New(1).For(t.Context(), name[:1]), api.JobsParseRequest{JobHCL: name})
 				ended <- err
 			}()
 			synctest.Wait()

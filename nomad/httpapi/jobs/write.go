@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
@@ -39,7 +40,7 @@ func jobIn(c *endpoint.Call) (*jobspec.Request, api.WriteRequest, error) {
 		return nil, w, endpoint.ErrEmpty
 	}
 	var b *jobspec.Request
-	if err := wire.RunLong(c.Context(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
+	if err := cpulimit.Long(c.Context(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
 		return nil, w, err
 	}
 	j := b.Job

@@ -13,7 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/cpulimit"
 	"github.com/open-nomad/open-nomad/nomad/login/fetch"
 )
 
@@ -98,7 +98,7 @@ func verifySignature(ctx context.Context, token string, algs []jose.SignatureAlg
 		return nil, unverified(errors.New("no known key fits the key id and the algorithm of the token"))
 	}
 	var payload []byte
-	err = wire.RunLong(ctx, func() (err error) {
+	err = cpulimit.Long(ctx, func() (err error) {
 		for _, k := range keys[:min(len(keys), triedKeyMax)] {
 			if payload, err = parsed.Verify(k); err == nil {
 				return nil

@@ -12,7 +12,8 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 
-	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/certs"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
@@ -165,28 +166,28 @@ func (b *bed) transfer() {
 }
 
 // as dials with a certificate of the bed, such as global-client-nomad; "" has one that nobody signed.
-func (b *bed) as(cert string) wire.Dialer {
+func (b *bed) as(cert string) transport.Dialer {
 	b.t.Helper()
 	if cert == "" {
-		made, err := wire.SelfMade()
+		made, err := certs.SelfMade()
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		return wire.Dialer{TLS: made.Client}
+		return transport.Dialer{TLS: made.Client}
 	}
 	dir := filepath.Dir(b.lab.Path(cert + ".pem"))
-	id, err := wire.Load(wire.Files{
+	id, err := certs.Load(certs.Files{
 		CA: b.lab.Path("nomad-agent-ca.pem"), Cert: b.lab.Path(cert + ".pem"), Key: filepath.Join(dir, filepath.Base(cert)+"-key.pem"), Region: "global", VerifyServerHostname: true,
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return wire.Dialer{TLS: id.TLS().Client, Region: "global"}
+	return transport.Dialer{TLS: id.TLS().Client, Region: "global"}
 }
 
-func (b *bed) connect(cert string, to *kit.Host) *wire.Conn {
+func (b *bed) connect(cert string, to *kit.Host) *transport.Conn {
 	b.t.Helper()
-	c, err := wire.Connect(to.IP+":4647", b.as(cert))
+	c, err := transport.Connect(to.IP+":4647", b.as(cert))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	ours "github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/api/wire/transport"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
@@ -148,7 +149,7 @@ func (b *bed) methods(t *testing.T, node string) {
 		for _, s := range b.servers {
 			conn := b.connect(cert, s)
 			for _, hops := range []int{0, -1 << 40, 1, 2, 3} {
-				ctx, cancel := context.WithTimeout(wire.WithHops(t.Context(), hops), 10*time.Second)
+				ctx, cancel := context.WithTimeout(transport.WithHops(t.Context(), hops), 10*time.Second)
 				for _, x := range tries {
 					err := x.call(ctx, conn)
 					refused := errors.Is(err, fault.Denied) || errors.Is(err, fault.Conflict)
@@ -178,8 +179,8 @@ func (b *bed) methods(t *testing.T, node string) {
 	if err != nil || got.Node == nil || got.Node.SecretID != "" {
 		t.Errorf("the node is shown as %+v, %v", got, err)
 	}
-	for _, h := range []wire.Hello{{NodeID: node, Secret: "0f"}, {}} {
-		err := wire.ServeReverse(t.Context(), b.servers[0].IP+":4647", b.as("global-client-nomad"), h, nil, hclog.NewNullLogger(), func() { t.Error("a reversed connection was taken") })
+	for _, h := range []transport.Hello{{NodeID: node, Secret: "0f"}, {}} {
+		err := transport.ServeReverse(t.Context(), b.servers[0].IP+":4647", b.as("global-client-nomad"), h, nil, hclog.NewNullLogger(), func() { t.Error("a reversed connection was taken") })
 		if !errors.Is(err, fault.Denied) && !errors.Is(err, fault.NotFound) {
 			t.Errorf("a reversed connection as %+v: %v", h, err)
 		}
