@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/klauspost/compress/gzhttp"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -29,7 +31,7 @@ func (f *Frames) Begin(contentType string) {
 	f.Call.W.WriteHeader(http.StatusOK)
 }
 
-// Send sends a piece at once.
+// Send sends a piece at once. The first one sends the header, also when it is empty.
 func (f *Frames) Send(frame api.StreamFrame) error {
 	body := frame.Data
 	contentType := "text/plain"
@@ -39,6 +41,9 @@ func (f *Frames) Send(frame api.StreamFrame) error {
 		if body, err = json.Marshal(frame); err != nil {
 			return err
 		}
+	}
+	if !f.begun && len(body) == 0 { // a compressed response would begin with the first byte only
+		f.Call.W.Header().Set(gzhttp.HeaderNoCompression, "plain")
 	}
 	f.Begin(contentType)
 	if _, err := f.Call.W.Write(body); err != nil {
