@@ -55,8 +55,10 @@ func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// access is the configuration of access control.
-func access(acl bool) string { return fmt.Sprintf("\nacl {\n  enabled = %v\n}\n", acl) }
+// access is the configuration of access control. Tokens may expire while a test waits for it.
+func access(acl bool) string {
+	return fmt.Sprintf("\nacl {\n  enabled = %v\n  token_min_expiration_ttl = \"1s\"\n}\n", acl)
+}
 
 // bootstrap creates the management token as soon as the cluster has a leader, unless it is there.
 func (a *Agent) bootstrap() {

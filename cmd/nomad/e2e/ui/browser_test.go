@@ -146,7 +146,7 @@ func (b *browser) until(what, script string) {
 func (b *browser) see(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
-		b.until(fmt.Sprintf("%q", text), "document.body.innerText.includes("+quoted(text)+")")
+		b.until(fmt.Sprintf("%q", text), "document.body?.innerText.includes("+quoted(text)+")") // the browser may load a page
 	}
 }
 

@@ -1,6 +1,6 @@
 // Requests to the public HTTP API of the agent that served the page.
 
-import {setClock} from './format.js';
+import {ms, now, setClock} from './format.js';
 
 const store = (name) => ({
   get: () => sessionStorage.getItem(name) || '',
@@ -31,7 +31,17 @@ export const connection = {
 
 // session reports whether the token has expired or was deleted while the page was open. No more data is asked for then.
 export const session = {
-  ended: false, asked: 0,
+  ended: false, asked: -5000, timer: 0,
+  // until has the token checked when it expires.
+  until(time) {
+    clearTimeout(this.timer);
+    const left = ms(time) - now();
+    if (!ms(time) || left > 2 ** 31 - 5000) return;
+    this.timer = setTimeout(() => {
+      this.asked = -5000;
+      this.check();
+    }, Math.max(left, 0) + 1000);
+  },
   // check finds out after a refusal whether the token lacks the right or was deleted; at most every 5 s.
   async check() {
     const asked = token.get();
@@ -63,13 +73,14 @@ export function headers() {
   return token.get() ? {'X-Nomad-Token': token.get()} : {};
 }
 
-// request makes one request and returns {data, index, next}. opts: params, body (sent as JSON), signal, raw (the response).
+// request makes one request and returns {data, index, next}. opts: params, body (sent as JSON), signal, raw (the response),
+// anonymous (without the token).
 export async function request(method, path, opts = {}) {
   let res;
   for (let again = method === 'GET'; !res; again = false) { // a read is repeated once: browsers end requests when the network changes
     try {
       res = await fetch(url(path, opts.params), {
-        method, signal: opts.signal, cache: 'no-store', headers: headers(), body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
+        method, signal: opts.signal, cache: 'no-store', headers: opts.anonymous ? {} : headers(), body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
       });
     } catch (err) {
       if (err.name === 'AbortError') throw err;
@@ -80,7 +91,7 @@ export async function request(method, path, opts = {}) {
   }
   connection.set(true);
   setClock(res.headers.get('Date'));
-  if (res.status === 403) session.check();
+  if (res.status === 403 && !opts.anonymous) session.check();
   if (!res.ok) throw new Failure(res.status, (await res.text()).slice(0, 4000), path);
   if (opts.raw) return res;
   const text = await res.text();

@@ -160,8 +160,17 @@ export class Live {
     this.running = false;
   }
 
+  // resume follows changes again after the user has signed in.
+  async resume() {
+    await this.refresh();
+    if (this.mode === 'polling') for (const s of this.sources.values()) this.poll(s);
+    else this.stream();
+  }
+
   // poll waits for changes of one source with blocking queries.
   async poll(s) {
+    if (s.polled) return;
+    s.polled = true;
     let pause = retryMin;
     await s.ready;
     while (!s.dropped && !this.stop.signal.aborted && !session.ended) {
@@ -173,6 +182,7 @@ export class Live {
       pause = s.error ? Math.min(retryMax, pause * 2) : retryMin;
       await sleep(pause, this.stop.signal);
     }
+    s.polled = false;
   }
 
   close() {

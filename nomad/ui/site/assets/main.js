@@ -124,8 +124,25 @@ function side() {
 }
 
 function banner() {
-  return h('div', {class: 'banner', 'aria-live': 'assertive', key: 'banner'}, session.ended && h('p', {}, 'Your token has expired or was deleted, and this page no longer changes. ', link('/ui/settings/tokens', 'Sign in again')),
+  return h('div', {class: 'banner', 'aria-live': 'assertive', key: 'banner'}, session.ended && location.pathname !== '/ui/settings/tokens' && h('p', {}, 'Your token has expired or was deleted, and this page no longer changes. ', h('button', {type: 'button', onclick: signInAgain}, 'Sign in again'), ' ', link('/ui/settings/tokens', 'Other ways to sign in')),
     !connection.ok && h('p', {}, 'Disconnected from the agent since ' + span(Date.now() - connection.since) + '. What you see may be out of date. Trying again.'));
+}
+
+// signInAgain asks for a token on the page as it is: what the user has typed there is kept.
+async function signInAgain() {
+  const {act, ask} = await import('./dialog.js');
+  const values = await ask({title: 'Sign in again', text: 'The page stays as it is.', confirm: 'Sign in', fields: [{name: 'token', label: 'Secret id of the token', type: 'password', required: true}]});
+  if (!values) return;
+  const before = token.get();
+  token.set(values.token.trim());
+  if (!(await act('Signed in', () => get('/v1/acl/token/self')))) {
+    token.set(before);
+    session.ended = true;
+    return schedule();
+  }
+  start();
+  state.live?.resume();
+  schedule();
 }
 
 function applyTheme() {
@@ -188,6 +205,7 @@ async function start() {
     const out = await put('/v1/acl/token/onetime/exchange', {OneTimeSecretID: once}).catch(() => null);
     if (out?.data?.Token?.SecretID) token.set(out.data.Token.SecretID);
   }
+  if (token.get()) get('/v1/acl/token/self').then((r) => session.until(r.data?.ExpirationTime), () => {});
   get('/v1/namespaces').then((r) => { state.namespaces = (r.data || []).map((n) => n.Name); schedule(); }, () => {});
   get('/v1/regions', {region: ''}).then((r) => { state.regions = r.data || []; schedule(); }, () => {});
 }
