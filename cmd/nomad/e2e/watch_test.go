@@ -112,3 +112,33 @@ func TestWatchOnATerminal(t *testing.T) {
 	x.keys("y", "is stopped")
 	x.keys("q", "")
 }
+
+// TestWatchWithAReadOnlyToken: a user who may only read sees jobs and their allocations, and why each other list, log and
+// change is refused; the screen goes on.
+func TestWatchWithAReadOnlyToken(t *testing.T) {
+	t.Parallel()
+	a := kit.PrepareGuarded(t)
+	a.Launch()
+	a.Register(kit.ShellJob("seen", "sleep 1000"))
+	a.Running("seen", 1)
+	token := a.ClientToken("reader", `namespace "default" { capabilities = ["list-jobs", "read-job"] }`)
+	x := onTerminal(t, a, "watch", "-token", token.SecretID)
+	x.keys("", "seen")
+	x.keys("x", "[y/N]")
+	x.keys("y", "Permission denied")
+	x.keys("4", "Permission denied") // nodes
+	x.keys("2", "running")           // allocations
+	x.keys("l", "Permission denied")
+	x.keys("\x1b", "running")
+	x.keys("s", "Permission denied")
+	x.keys("1", "seen")
+	x.keys("q", "")
+	if n := a.Running("seen", 1); n.DesiredStatus != "run" {
+		t.Errorf("the allocation is to %s", n.DesiredStatus)
+	}
+	// Without any right the reason is on the screen, and the keys work.
+	x = onTerminal(t, a, "watch", "-token", a.ClientToken("nothing", `node { policy = "read" }`).SecretID)
+	x.keys("", "Permission denied")
+	x.keys("4", "ready")
+	x.keys("q", "")
+}
