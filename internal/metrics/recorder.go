@@ -13,7 +13,7 @@ import (
 // Label is a dimension of a metric.
 type Label = gometrics.Label
 
-// Emit takes the value that a gauge has now.
+// Emit takes the value that a gauge has now, and keeps the labels for the time of one reading.
 type Emit func(name string, value float64, labels ...Label)
 
 // Source reports gauges as they are now. It may be called by several goroutines at once. It must not wait for anything but
@@ -81,15 +81,13 @@ func (r *Recorder) Read(s Source) {
 	r.sources = append(r.sources, s)
 }
 
-// collect calls all sources; emitted gauges go to m, which prefixes and filters them.
-func (r *Recorder) collect(m *gometrics.Metrics) {
+// collect calls all sources.
+func (r *Recorder) collect(emit Emit) {
 	r.mu.Lock()
 	sources := slices.Clone(r.sources)
 	r.mu.Unlock()
 	for _, s := range sources {
-		s(func(name string, value float64, labels ...Label) {
-			m.SetPrecisionGaugeWithLabels([]string{name}, value, labels)
-		})
+		s(emit)
 	}
 }
 
@@ -107,7 +105,9 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		r.live.EmitRuntimeStats()
 		if r.pushed != nil {
-			r.collect(r.pushed)
+			r.collect(func(name string, value float64, labels ...Label) {
+				r.pushed.SetPrecisionGaugeWithLabels([]string{name}, value, labels)
+			})
 		}
 		select {
 		case <-tick.C:

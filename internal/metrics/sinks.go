@@ -69,30 +69,47 @@ func (h *hostLabel) AddSampleWithLabels(key []string, v float32, labels []Label)
 	h.sink.AddSampleWithLabels(key, v, h.labels(labels))
 }
 
-// reading collects gauges that sources emit for one reader. It is for one goroutine.
-type reading struct {
+// naming receives the key that go-metrics makes of a name. It is for one goroutine.
+type naming struct {
 	gometrics.BlackholeSink
-	values []gaugeValue
+	key []string
 }
 
+// SetPrecisionGauge implements [gometrics.PrecisionGaugeMetricSink].
+func (n *naming) SetPrecisionGauge(key []string, _ float64) { n.key = key }
+
+// SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
+func (n *naming) SetPrecisionGaugeWithLabels(key []string, _ float64, _ []Label) { n.key = key }
+
+// gaugeName is the key of all gauges of a name, with its prefix; nil when a filter drops them.
+type gaugeName struct{ key []string }
+
 type gaugeValue struct {
-	key    []string
+	*gaugeName
 	value  float64
 	labels []Label
 }
 
-// SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
-func (r *reading) SetPrecisionGaugeWithLabels(key []string, v float64, labels []Label) {
-	r.values = append(r.values, gaugeValue{key, v, labels})
-}
-
-// gauges calls the sources.
+// gauges calls the sources. Names are prefixed and filtered once for all gauges that have them.
 func (r *Recorder) gauges() ([]gaugeValue, error) {
-	sink := &reading{}
+	sink := &naming{}
 	m, err := r.measure(sink)
 	if err != nil {
 		return nil, err
 	}
-	r.collect(m)
-	return sink.values, nil
+	names := map[string]*gaugeName{}
+	var values []gaugeValue
+	r.collect(func(name string, value float64, labels ...Label) {
+		n := names[name]
+		if n == nil {
+			sink.key = nil
+			m.SetPrecisionGauge([]string{name}, value)
+			n = &gaugeName{sink.key}
+			names[name] = n
+		}
+		if n.key != nil {
+			values = append(values, gaugeValue{n, value, labels})
+		}
+	})
+	return values, nil
 }
