@@ -9,6 +9,8 @@ BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
 ARTIFACT := client/artifacts/bin/nomad-artifact.gz
 TEMPLATE := client/templates/bin/nomad-template.gz
+KMS := nomad/keyring/kms/bin/nomad-kms.gz
+MODULES := cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template nomad/keyring/kms/nomad-kms tools/protogen
 E2E_TABLE := bin/e2e-table.txt
 TESTLOG := $(CURDIR)/bin/testlog
 ROOT := $(filter 0,$(shell id -u))
@@ -45,7 +47,7 @@ build: supervise
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
 
 # The supervising process is a binary of its own, carried inside nomad.
-supervise: $(ARTIFACT) $(TEMPLATE)
+supervise: $(ARTIFACT) $(TEMPLATE) $(KMS)
 	@mkdir -p $(dir $(SUPERVISE))
 	$(GO) build -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
 
@@ -61,6 +63,12 @@ $(TEMPLATE): $(wildcard client/templates/nomad-template/*.go client/templates/no
 	cd client/templates/nomad-template && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-template .
 	gzip -9 -n -f $(basename $@)
 
+# The program that calls external key services is a module of its own: nomad does not link their libraries.
+$(KMS): $(wildcard nomad/keyring/kms/nomad-kms/*.go nomad/keyring/kms/nomad-kms/go.*)
+	@mkdir -p $(dir $@)
+	cd nomad/keyring/kms/nomad-kms && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../bin/nomad-kms .
+	gzip -9 -n -f $(basename $@)
+
 check: supervise
 	@out=$$($(TOOL) gofumpt -l $$(find . -name '*.go')) || exit 1; \
 	  if [ -n "$$out" ]; then echo "not formatted (run gofumpt -w):"; echo "$$out"; exit 1; fi
@@ -73,8 +81,8 @@ check: supervise
 	  124*|*"fetching vulnerabilities"*) echo "left out: the database of known vulnerabilities cannot be reached";; \
 	  *) echo "$$out"; exit 1;; esac
 	$(GO) mod tidy -diff
-	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
-	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk client/artifacts/nomad-artifact client/templates/nomad-template tools/protogen; do (cd $$m && $(GO) vet ./...) || exit 1; done
+	for m in tools $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test -vet off ./cmd/nomad
 
 # What repeats itself for long is in make soak.
@@ -169,4 +177,4 @@ generate:
 	$(GO) generate ./...
 
 clean:
-	rm -rf bin $(SUPERVISE) $(ARTIFACT) $(TEMPLATE) coverage.out
+	rm -rf bin $(SUPERVISE) $(ARTIFACT) $(TEMPLATE) $(KMS) coverage.out

@@ -188,7 +188,6 @@ var homes = map[string][]string{
 	"github.com/moby/moby":                        {"plugins/driver/docker", "plugins/driver/docker/"},
 	"github.com/containerd/errdefs":               {"plugins/driver/docker", "plugins/driver/docker/"},
 	"github.com/distribution/reference":           {"plugins/driver/docker/"},
-	"github.com/hashicorp/go-kms-wrapping":        {"nomad/keyring/kms"},
 	"golang.org/x/oauth2":                         {"nomad/login/provider"},
 	"github.com/coder/websocket":                  {"api/rest", "nomad/httpapi/exec"},
 	"golang.org/x/term":                           {"command/terminal", "command/session"},

@@ -144,7 +144,7 @@ func (a *agent) build() (err error) {
 		done := slow.Begin(a.log, "open the state of the server", a.dirs.server)
 		conf := a.serverConfig()
 		conf.Inspect = a.inspect
-		if conf.KeyProviders, conf.NoKeyFiles, err = keyProviders(a.cfg.Keyrings); err == nil {
+		if conf.KeyProviders, conf.NoKeyFiles, err = keyProviders(a.cfg.Keyrings, a.dirs.server); err == nil {
 			a.server, err = nomad.New(conf)
 		}
 		if done(); err != nil {

@@ -1,13 +1,16 @@
 package agent
 
 import (
+	"path/filepath"
+
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
 
 // keyProviders are the external services of the keyring blocks. Key files are written unless other providers only are active.
-func keyProviders(blocks []config.Keyring) (providers []keyring.Provider, noFiles bool, err error) {
+// Their programs are installed below dir.
+func keyProviders(blocks []config.Keyring, dir string) (providers []keyring.Provider, noFiles bool, err error) {
 	files, active := false, false
 	for _, b := range blocks {
 		active = active || b.Active
@@ -15,7 +18,7 @@ func keyProviders(blocks []config.Keyring) (providers []keyring.Provider, noFile
 			files = files || b.Active
 			continue
 		}
-		service, err := kms.New(b.Provider, b.Config)
+		service, err := kms.New(b.Provider, b.Config, filepath.Join(dir, "kms"))
 		if err != nil {
 			return nil, false, err
 		}

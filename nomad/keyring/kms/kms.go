@@ -2,101 +2,82 @@ package kms
 
 import (
 	"context"
-	"maps"
+	"io/fs"
 	"slices"
-
-	wrapping "github.com/hashicorp/go-kms-wrapping/v2"
-	"github.com/hashicorp/go-kms-wrapping/wrappers/awskms/v2"
-	"github.com/hashicorp/go-kms-wrapping/wrappers/azurekeyvault/v2"
-	"github.com/hashicorp/go-kms-wrapping/wrappers/gcpckms/v2"
-	"github.com/hashicorp/go-kms-wrapping/wrappers/transit/v2"
-	"google.golang.org/protobuf/proto"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-var makers = map[string]func() wrapping.Wrapper{
-	"awskms":        func() wrapping.Wrapper { return awskms.NewWrapper() },
-	"azurekeyvault": func() wrapping.Wrapper { return azurekeyvault.NewWrapper() },
-	"gcpckms":       func() wrapping.Wrapper { return gcpckms.NewWrapper() },
-	"transit":       func() wrapping.Wrapper { return transit.NewWrapper() },
-}
+// Bounds of a call.
+const (
+	// callMax is the time for a call whose context has no deadline.
+	callMax = time.Minute
+	// grace is the time for the reply of the program after the deadline of a call.
+	grace = 2 * time.Second
+)
 
 // Providers are the names of the external services.
-func Providers() []string { return slices.Sorted(maps.Keys(makers)) }
+func Providers() []string { return []string{"awskms", "azurekeyvault", "gcpckms", "transit"} }
 
-// Service is one external service. It is connected to when it is first used, and again after a failure.
+// Service is one external service. Its program is started by the first call, and again by the first call after it ended. It
+// ends with the process of the agent.
 type Service struct {
 	provider string
 	config   map[string]string
-	// turn is taken by the one that connects; wrapper is set once that succeeded.
-	turn    chan struct{}
-	wrapper wrapping.Wrapper
+	dir      string
+	// turn is taken by the call that uses the program.
+	turn  chan struct{}
+	child *child
+	// carried has the program.
+	carried fs.FS
 }
 
-// New makes the service of a provider. The keys of config are those of the provider.
-func New(provider string, config map[string]string) (*Service, error) {
-	if makers[provider] == nil {
+// New makes the service of a provider. The keys of config are those of the provider. Its program is installed in dir.
+func New(provider string, config map[string]string, dir string) (*Service, error) {
+	if !slices.Contains(Providers(), provider) {
 		return nil, fault.New(fault.Invalid, "keyring %q is not known: want one of aead, %v", provider, Providers())
 	}
-	return &Service{provider: provider, config: config, turn: make(chan struct{}, 1)}, nil
-}
-
-// connected returns the wrapper. The libraries take no context to connect: an attempt that lasts longer than ctx keeps running.
-func (s *Service) connected(ctx context.Context) (wrapping.Wrapper, error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "%s does not answer: %w", s.provider, ctx.Err())
-	}
-	if w := s.wrapper; w != nil {
-		<-s.turn
-		return w, nil
-	}
-	type result struct {
-		wrapper wrapping.Wrapper
-		err     error
-	}
-	done := make(chan result, 1)
-	go func() {
-		w := makers[s.provider]()
-		_, err := w.SetConfig(context.WithoutCancel(ctx), wrapping.WithConfigMap(maps.Clone(s.config)))
-		if err == nil {
-			s.wrapper = w
-		}
-		<-s.turn
-		done <- result{w, err}
-	}()
-	select {
-	case r := <-done:
-		return r.wrapper, r.err
-	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "%s does not answer: %w", s.provider, ctx.Err())
-	}
+	return &Service{provider: provider, config: config, dir: dir, carried: carried, turn: make(chan struct{}, 1)}, nil
 }
 
 // Encrypt encrypts a wrapping key.
 func (s *Service) Encrypt(ctx context.Context, plain []byte) ([]byte, error) {
-	w, err := s.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	blob, err := w.Encrypt(ctx, plain)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(blob)
+	return s.call(ctx, request{Encrypt: plain})
 }
 
 // Decrypt decrypts a wrapping key.
 func (s *Service) Decrypt(ctx context.Context, encrypted []byte) ([]byte, error) {
-	var blob wrapping.BlobInfo
-	if err := proto.Unmarshal(encrypted, &blob); err != nil {
-		return nil, fault.New(fault.Invalid, "the stored key is damaged: %w", err)
+	return s.call(ctx, request{Decrypt: encrypted})
+}
+
+// call waits for its turn and for the reply until ctx ends. The program goes on with a call that nothing waits for until its
+// deadline, because its connection is for the next one.
+func (s *Service) call(ctx context.Context, r request) ([]byte, error) {
+	r.Timeout = callMax
+	if at, ok := ctx.Deadline(); ok {
+		r.Timeout = max(time.Until(at), time.Millisecond)
 	}
-	w, err := s.connected(ctx)
-	if err != nil {
-		return nil, err
+	late := func() error { return fault.New(fault.Unavailable, "%s does not answer: %w", s.provider, ctx.Err()) }
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, late()
 	}
-	return w.Decrypt(ctx, &blob)
+	type result struct {
+		bytes []byte
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		b, err := s.exchange(r)
+		<-s.turn
+		done <- result{b, err}
+	}()
+	select {
+	case r := <-done:
+		return r.bytes, r.err
+	case <-ctx.Done():
+		return nil, late()
+	}
 }

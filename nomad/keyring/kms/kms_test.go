@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,19 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 )
+
+// installed is the directory of the program. The services of most tests share it: its installation takes a second with -race.
+var installed string
+
+func TestMain(m *testing.M) {
+	var err error
+	if installed, err = os.MkdirTemp("", "kms"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(installed)
+	os.Exit(status)
+}
 
 // vault is the part of the HTTP API of Vault that the transit provider uses.
 type vault struct {
@@ -64,7 +78,7 @@ func TestTransitEncryptsAndDecrypts(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	v.refuse.Store(true)
-	s, err := kms.New("transit", v.config())
+	s, err := kms.New("transit", v.config(), installed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +91,7 @@ func TestTransitEncryptsAndDecrypts(t *testing.T) {
 	if err != nil || bytes.Contains(encrypted, key) {
 		t.Fatalf("%q %v", encrypted, err)
 	}
-	other, err := kms.New("transit", v.config())
+	other, err := kms.New("transit", v.config(), installed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +107,7 @@ func TestAServiceThatHangsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	v.hang.Store(true)
-	s, err := kms.New("transit", v.config())
+	s, err := kms.New("transit", v.config(), installed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,18 +122,21 @@ func TestAServiceThatHangsEndsWithTheContext(t *testing.T) {
 
 func TestProvidersReportWrongConfigurations(t *testing.T) {
 	t.Parallel()
-	if _, err := kms.New("rot13", nil); err == nil || !strings.Contains(err.Error(), "gcpckms") {
+	if _, err := kms.New("rot13", nil, ""); err == nil || !strings.Contains(err.Error(), "gcpckms") {
 		t.Error(err)
 	}
 	for _, name := range kms.Providers() {
-		s, err := kms.New(name, map[string]string{"disallow_env_vars": "true"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		if _, err := s.Encrypt(ctx, []byte("x")); err == nil {
-			t.Errorf("%s encrypts without a configuration", name)
-		}
-		cancel()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := kms.New(name, map[string]string{"disallow_env_vars": "true"}, installed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if _, err := s.Encrypt(ctx, []byte("x")); err == nil || strings.Contains(err.Error(), "program") {
+				t.Errorf("without a configuration: %v", err)
+			}
+		})
 	}
 }
