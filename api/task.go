@@ -115,6 +115,8 @@ type VolumeMount struct {
 	SELinuxLabel    string `hcl:"selinux_label,optional" msg:",omitempty"`
 	// SubPath is a directory of the volume to mount instead of its root; it is made when missing.
 	SubPath string `json:",omitempty" hcl:"sub_path,optional" msg:",omitempty"`
+	// Owner is the user and the group, as "1000:1000", that the task sees as the owner of the mounted directory.
+	Owner string `json:",omitempty" hcl:"owner,optional" msg:",omitempty"`
 }
 
 // CSIPluginConfig makes a task a CSI plugin: id, kind and the paths inside the task.

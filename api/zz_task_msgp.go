@@ -4512,8 +4512,8 @@ func (z *Vault) Msgsize() (s int) {
 func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Volume == "" {
 		zb0001Len--
@@ -4538,6 +4538,10 @@ func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.SubPath == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Owner == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -4573,6 +4577,11 @@ func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "SubPath"
 			o = append(o, 0xa7, 0x53, 0x75, 0x62, 0x50, 0x61, 0x74, 0x68)
 			o = msgp.AppendString(o, z.SubPath)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Owner"
+			o = append(o, 0xa5, 0x4f, 0x77, 0x6e, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Owner)
 		}
 	}
 	return
@@ -4636,6 +4645,12 @@ func (z *VolumeMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SubPath")
 				return
 			}
+		case "Owner":
+			z.Owner, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Owner")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -4650,7 +4665,7 @@ func (z *VolumeMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeMount) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.Volume) + 12 + msgp.StringPrefixSize + len(z.Destination) + 9 + msgp.BoolSize + 16 + msgp.StringPrefixSize + len(z.PropagationMode) + 13 + msgp.StringPrefixSize + len(z.SELinuxLabel) + 8 + msgp.StringPrefixSize + len(z.SubPath)
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Volume) + 12 + msgp.StringPrefixSize + len(z.Destination) + 9 + msgp.BoolSize + 16 + msgp.StringPrefixSize + len(z.PropagationMode) + 13 + msgp.StringPrefixSize + len(z.SELinuxLabel) + 8 + msgp.StringPrefixSize + len(z.SubPath) + 6 + msgp.StringPrefixSize + len(z.Owner)
 	return
 }
 

@@ -171,6 +171,12 @@ func (t *task) start(ctx context.Context, a *attempt) *outcome {
 		t.emit(failure(err))
 		return &outcome{err: err}
 	}
+	unmap, err := mapOwners(starting, a.job)
+	defer unmap()
+	if err != nil {
+		t.emit(failure(err))
+		return &outcome{err: err}
+	}
 	began, span := tracing.Start(starting, "driver start ", a.spec.Driver)
 	h, err := d.Start(began, a.job)
 	err = a.cred.hide(err)

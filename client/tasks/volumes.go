@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/fileowner"
 )
 
 // mounted returns an error when a volume that the task is to have is not mounted any more.
@@ -46,6 +47,16 @@ func (s volumeMounts) up(_ context.Context, a *attempt) error {
 		}
 		m.ReadOnly = m.ReadOnly || vm.ReadOnly
 		m.SubPath = a.env.Replace(vm.SubPath)
+		if vm.Owner != "" {
+			o, err := fileowner.Parse(vm.Owner)
+			if err != nil {
+				return fmt.Errorf("task %s: mount of volume %q: %w", s.task.name, alias, err)
+			}
+			m.ShownOwner = &o
+		}
+		if m.ShownOwner != nil && !a.driver.Capabilities().Owners {
+			return fault.New(fault.Invalid, "task %s: driver %s cannot mount volume %q with another owner: leave out owner of volume_mount", s.task.name, a.driver.Name(), alias)
+		}
 		if vm.PropagationMode != "" {
 			m.Propagation = vm.PropagationMode
 		}

@@ -74,6 +74,8 @@ const (
 type Capabilities struct {
 	// Mounts is set when [Task].Mounts are honoured.
 	Mounts bool
+	// Owners is set when [Mount].UserNS is honoured.
+	Owners bool
 	// Signals is set when Signal works.
 	Signals bool
 	// Exec is set when commands can be run inside a running task.

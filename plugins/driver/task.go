@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/fileowner"
 )
 
 // Task is all that a driver needs to run one attempt of a task. Strings are interpolated already.
@@ -115,6 +116,11 @@ type Mount struct {
 	SubPath string
 	// Owner is who gets SubPath when the node makes it; drivers do not look at it.
 	Owner *api.VolumeOwner
+	// ShownOwner is who the task sees as the owner of what is mounted; drivers look at UserNS instead. Nil is who owns it.
+	ShownOwner *fileowner.Owner
+	// UserNS is the path of a user namespace with which the mount maps the owners of files, as long as Start runs. Empty
+	// means that the task sees the owners that the files have.
+	UserNS string
 }
 
 // Device gives the task a device node of the host.

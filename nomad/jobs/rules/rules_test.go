@@ -363,6 +363,7 @@ var spoiledJobs = []spoiled{
 		t.VolumeMounts = append(t.VolumeMounts, &api.VolumeMount{Volume: "data", Destination: "data/"})
 	}},
 	{`group "g", task "t": sub_path "/abs" of volume_mount "data" is absolute`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].SubPath = "/abs" }},
+	{`group "g", task "t": owner of volume_mount "data": "web" is not a user and a group by number`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].Owner = "web" }},
 	{`group "g", task "t": sub_path "a/../../b" of volume_mount "data" contains ".."`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].SubPath = "a/../../b" }},
 	{"a block device has no directories", func(_ *api.Job, g *api.TaskGroup, t *api.Task) {
 		g.Volumes["data"].AttachmentMode, t.VolumeMounts[0].SubPath = "block-device", "a"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/fileowner"
 )
 
 // exclusive reports whether one allocation at most can have the volume as it is asked for.
@@ -117,7 +118,19 @@ func (c *check) mounts(where string, g *api.TaskGroup, t *api.Task) {
 		}, "%s: propagation_mode of %q", where, m.Volume)
 		c.oneOf(m.SELinuxLabel, []string{"", "z", "Z"}, "%s: selinux_label of %q", where, m.Volume)
 		c.subPath(where, g.Volumes[m.Volume], m)
+		c.shownOwner(where, g.Volumes[m.Volume], m)
 	}
+}
+
+// shownOwner refuses owners that the node could not map.
+func (c *check) shownOwner(where string, v *api.VolumeRequest, m *api.VolumeMount) {
+	if m.Owner == "" {
+		return
+	}
+	_, err := fileowner.Parse(m.Owner)
+	c.wrong(err != nil, "%s: owner of volume_mount %q: %v", where, m.Volume, err)
+	c.wrong(v != nil && v.Type == api.VolumeTypeCSI && v.AttachmentMode == string(api.AttachmentBlock),
+		"%s: owner of volume_mount %q: a block device has no files: leave it out", where, m.Volume)
 }
 
 // subPath keeps to directories inside of the volume; the node refuses links that lead out of it.

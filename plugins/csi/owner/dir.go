@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/fileowner"
 )
 
 // dirMode is the mode of directories whose volume names none.
@@ -49,6 +50,25 @@ func MakeDir(ctx context.Context, root, sub string, o *api.VolumeOwner, create b
 		}
 		return unix.Close(at)
 	})
+}
+
+// Of returns the user and the group of a directory of a volume: of its root when sub, which is clean, is empty.
+func Of(ctx context.Context, root, sub string) (fileowner.Owner, error) {
+	var st unix.Stat_t
+	err := bounded(ctx, "owner of "+path.Join(root, sub), func() error {
+		at, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(at)
+		fd, err := open(at, path.Join(".", sub), unix.O_PATH|unix.O_NOFOLLOW)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Fstat(fd, &st)
+	})
+	return fileowner.Owner{UID: st.Uid, GID: st.Gid}, err
 }
 
 // Clean is a sub path without superfluous parts; one that leaves the volume or names its root is refused.

@@ -100,7 +100,7 @@ func (d *Driver) Name() string { return Name }
 
 // Capabilities of docker: mounts, signals and commands, the files of an image.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationImage}
+	return driver.Capabilities{Mounts: true, Owners: true, Signals: true, Exec: true, Isolation: driver.IsolationImage}
 }
 
 // ValidateConfig checks the config block of a task, also against what the agent permits.

@@ -132,7 +132,7 @@ func setCores(s *frame.Spec, t *driver.Task) error {
 
 // setMounts makes destinations absolute and puts outer ones before those inside of them.
 func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
-	add := func(source, sub, dest string, readOnly bool) error {
+	add := func(source, sub, dest, userNS string, readOnly bool) error {
 		switch {
 		case dest == "" || !filepath.IsAbs(source):
 			return fault.New(fault.Invalid, "task %s: mount of %q at %q needs an absolute source and a destination", t.ID, source, dest)
@@ -147,7 +147,7 @@ func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 		if dest = filepath.Clean(dest); dest == "/" {
 			return fault.New(fault.Invalid, "task %s: a mount cannot replace the root directory", t.ID)
 		}
-		s.Mounts = append(s.Mounts, frame.Mount{Source: source, Destination: dest, ReadOnly: readOnly, Sub: sub})
+		s.Mounts = append(s.Mounts, frame.Mount{Source: source, Destination: dest, ReadOnly: readOnly, Sub: sub, UserNS: userNS})
 		return nil
 	}
 	for _, m := range t.Mounts {
@@ -156,7 +156,7 @@ func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 		default:
 			return fault.New(fault.Invalid, "task %s: mount propagation %q is not possible with driver %s", t.ID, m.Propagation, d.Name())
 		}
-		if err := add(m.Source, m.SubPath, m.Destination, m.ReadOnly); err != nil {
+		if err := add(m.Source, m.SubPath, m.Destination, m.UserNS, m.ReadOnly); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (d *Driver) setMounts(s *frame.Spec, t *driver.Task) error {
 		if d.variant == nil && (v.TaskPath == "" || v.TaskPath == v.HostPath) {
 			continue // an isolated task sees no device of the host
 		}
-		if err := add(v.HostPath, "", v.TaskPath, false); err != nil {
+		if err := add(v.HostPath, "", v.TaskPath, "", false); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/fileowner"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/idmap"
 )
 
 func fingerprint(t *testing.T, b *bench) {
@@ -237,12 +240,34 @@ func output(t *testing.T, b *bench) {
 }
 
 func mount(t *testing.T, b *bench) {
+	readMount(t, b, NewTask(t, b.h.ReadMount), 0o644, "")
+	if !b.d.Capabilities().Owners || os.Getuid() != 0 {
+		return
+	}
 	task := NewTask(t, b.h.ReadMount)
-	source := t.TempDir()
-	if err := os.WriteFile(filepath.Join(source, "hello"), []byte("from the volume\n"), 0o644); err != nil {
+	task.ID, task.User = task.ID+"-owner", "65534"
+	for _, dir := range []string{filepath.Dir(task.Dir), filepath.Dir(filepath.Dir(task.Dir))} {
+		if err := os.Chmod(dir, 0o755); err != nil { // the user enters the directory of the task
+			t.Fatal(err)
+		}
+	}
+	nobody := fileowner.Owner{UID: 65534, GID: 65534}
+	ns, err := idmap.Swap(fileowner.Owner{}, nobody)
+	if err != nil {
 		t.Fatal(err)
 	}
-	task.Mounts = []driver.Mount{{Source: source, Destination: "data"}}
+	defer ns.Close()
+	readMount(t, b, task, 0o600, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.Fd()))
+}
+
+// readMount runs a task that reads a file of this mode, whose owner the user namespace maps.
+func readMount(t *testing.T, b *bench, task *driver.Task, mode os.FileMode, userNS string) {
+	t.Helper()
+	source := t.TempDir()
+	if err := os.WriteFile(filepath.Join(source, "hello"), []byte("from the volume\n"), mode); err != nil {
+		t.Fatal(err)
+	}
+	task.Mounts = []driver.Mount{{Source: source, Destination: "data", UserNS: userNS}}
 	b.startTask(t, task)
 	if x := b.wait(t, task.ID); !x.Successful() {
 		t.Errorf("exit %+v, stderr %q", x, LogText(task, "stderr"))

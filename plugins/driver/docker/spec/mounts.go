@@ -152,15 +152,16 @@ func (s *Spec) volume(t *driver.Task, m driver.Mount) (string, error) {
 	if !filepath.IsAbs(m.Source) {
 		return "", invalid(t, "mount of %q at %q needs an absolute source", m.Source, m.Destination)
 	}
-	if m.SubPath == "" {
+	if m.SubPath == "" && m.UserNS == "" {
 		return m.Source, nil
 	}
-	if !filepath.IsLocal(m.SubPath) {
+	sub := cmp.Or(m.SubPath, ".")
+	if !filepath.IsLocal(sub) {
 		return "", invalid(t, "sub path %q of the mount at %q leaves the volume", m.SubPath, m.Destination)
 	}
-	source, err := s.bindPath(m.Source, m.SubPath, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
+	source, err := s.bindPath(m.Source, sub, m.UserNS, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
-		return "", invalid(t, "sub path %q of the mount at %q: %w", m.SubPath, m.Destination, err)
+		return "", invalid(t, "directory %q of the mount at %q: %w", sub, m.Destination, err)
 	}
 	return source, nil
 }
@@ -190,10 +191,10 @@ func (s *Spec) hostPath(in Input, key, source string, create bool) (string, erro
 		return "", invalid(t, "%q names %q, which leaves the directory of the allocation", key, source)
 	}
 	const how = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
-	path, err := s.bindPath(root, rel, how)
+	path, err := s.bindPath(root, rel, "", how)
 	if errors.Is(err, os.ErrNotExist) && create {
 		if err = makeDir(root, rel); err == nil {
-			path, err = s.bindPath(root, rel, how)
+			path, err = s.bindPath(root, rel, "", how)
 		}
 	}
 	if errors.Is(err, unix.EXDEV) {

@@ -8,10 +8,13 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/idmap"
 )
 
-// bindPath opens a path below root, as far as how permits, binds it in the stage and returns the path there.
-func (s *Spec) bindPath(root, rel string, how uint64) (string, error) {
+// bindPath opens a path below root, as far as how permits, binds it in the stage and returns the path there. The bind has the
+// owners that the user namespace at the path userNS maps to, or, when it is empty, those of its files.
+func (s *Spec) bindPath(root, rel, userNS string, how uint64) (string, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
@@ -28,7 +31,12 @@ func (s *Spec) bindPath(root, rel string, how uint64) (string, error) {
 	}
 	s.staged++
 	// Not recursive: to unmount a bind that is shared with its source would unmount what lies below the source.
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
+	if userNS != "" {
+		err = idmap.Bind(fd, target, userNS)
+	} else {
+		err = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, "")
+	}
+	if err != nil {
 		return "", fmt.Errorf("bind a checked path: %w", err)
 	}
 	return target, nil

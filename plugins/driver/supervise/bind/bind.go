@@ -35,6 +35,8 @@ const (
 	NoSuid   = 2
 	NoDev    = 4
 	NoExec   = 8
+
+	idmap = 0x100000
 )
 
 type mountAttr struct{ set, clr, propagation, usernsFD uint64 }
@@ -47,6 +49,8 @@ type Source struct {
 	path string
 	// Dir is set when it is a directory, Device when it is a device node.
 	Dir, Device bool
+	// mapped is set when the copy has owners of its own.
+	mapped bool
 }
 
 // Open makes the copy of the source of a mount.
@@ -66,13 +70,36 @@ func (s *Source) Open(m *frame.Mount) *frame.Failed {
 	kind := st.Mode & syscall.S_IFMT
 	s.Dir, s.Device = kind == syscall.S_IFDIR, kind == syscall.S_IFBLK || kind == syscall.S_IFCHR
 	var err error
-	if s.fd, err = Clone(AtCwd, s.path); err == syscall.ENOSYS || err == syscall.EPERM {
+	if s.fd, err = Clone(AtCwd, s.path); (err == syscall.ENOSYS || err == syscall.EPERM) && m.UserNS == "" {
 		s.fd, err = -1, nil
 	}
 	if err != nil {
 		return failed(true, "source: "+err.Error())
 	}
+	if m.UserNS != "" {
+		return s.mapOwners(m.UserNS)
+	}
 	return nil
+}
+
+// mapOwners lets the copy have the owners of files that a user namespace maps to. What is mounted below it keeps its own.
+func (s *Source) mapOwners(ns string) *frame.Failed {
+	fd, err := syscall.Open(ns, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return failed(true, "mapping of owners: "+err.Error())
+	}
+	defer syscall.Close(fd)
+	s.mapped = true
+	switch err := setAttributes(s.fd, mountAttr{set: idmap, usernsFD: uint64(fd)}, 0); err {
+	case nil:
+		return nil
+	case syscall.EINVAL:
+		return failed(false, "its file system cannot be mounted with other owners")
+	case syscall.EPERM:
+		return failed(false, "it is mounted with other owners already, or the node may not")
+	default:
+		return failed(false, "mount with other owners: "+err.Error())
+	}
 }
 
 // Clone copies the mounts at a path below an opened directory, without attaching the copy.
@@ -98,7 +125,7 @@ func (s *Source) Bind(target int, attributes uint64) error {
 			err = Attach(s.fd, target)
 		}
 		_ = syscall.Close(s.fd)
-		if err != syscall.ENOSYS && err != syscall.EPERM {
+		if s.mapped || err != syscall.ENOSYS && err != syscall.EPERM {
 			return err
 		}
 	}
@@ -110,17 +137,17 @@ func (s *Source) Bind(target int, attributes uint64) error {
 
 // SetAttributes adds attributes to all mounts of a copy.
 func SetAttributes(tree int, attributes uint64) error {
-	return setAttributes(tree, attributes, atRecursive)
-}
-
-// Seal makes one mount read-only.
-func Seal(mount int) error { return setAttributes(mount, ReadOnly, 0) }
-
-func setAttributes(tree int, attributes uint64, flags uintptr) error {
 	if attributes == 0 {
 		return nil
 	}
-	attr, empty := mountAttr{set: attributes}, [1]byte{}
+	return setAttributes(tree, mountAttr{set: attributes}, atRecursive)
+}
+
+// Seal makes one mount read-only.
+func Seal(mount int) error { return setAttributes(mount, mountAttr{set: ReadOnly}, 0) }
+
+func setAttributes(tree int, attr mountAttr, flags uintptr) error {
+	empty := [1]byte{}
 	_, _, e := syscall.Syscall6(sysMountSetattr, uintptr(tree), uintptr(unsafe.Pointer(&empty)), AtEmptyPath|flags,
 		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if e != 0 {

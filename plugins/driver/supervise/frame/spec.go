@@ -101,6 +101,8 @@ type Mount struct {
 	ReadOnly    bool
 	// Sub is a clean path below Source to show instead of it, reached without following links.
 	Sub string
+	// UserNS is the path of a user namespace that maps the owners of files; empty means none.
+	UserNS string
 }
 
 // Encode makes a spec the body of a frame.
@@ -169,6 +171,7 @@ func (w *writer) mounts(list []Mount) {
 		w.str(m.Destination)
 		w.flag(m.ReadOnly)
 		w.str(m.Sub)
+		w.str(m.UserNS)
 	}
 }
 
@@ -215,7 +218,7 @@ func (s *Spec) Decode(b []byte) error {
 
 func (r *reader) mounts() (list []Mount) {
 	for range r.count() {
-		list = append(list, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag(), Sub: r.str()})
+		list = append(list, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag(), Sub: r.str(), UserNS: r.str()})
 		if r.bad {
 			return nil
 		}
