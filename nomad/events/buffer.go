@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/acl/policy"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -30,7 +31,7 @@ const (
 	// pieceBytes is how much one response has, unless a single event is larger.
 	pieceBytes = 256 << 10
 	// gather is how long events wait for others before subscribers may read them: it bounds how often subscribers wake.
-	gather = 10 * time.Millisecond
+	gather = 20 * time.Millisecond
 )
 
 // ErrBehind is returned to subscribers whose next events are no longer in the buffer.
@@ -77,11 +78,31 @@ type Buffer struct {
 	// wake is closed when shown moves; nil when no subscriber waits. armed is set while a timer is about to move it.
 	wake  chan struct{}
 	armed bool
+	// pieces are the newest that were collected, until shown moves.
+	pieces map[place]*piece
 }
+
+// place is what decides on a piece: the rights and the filter of the subscriber, its cursor, and the newest index collected.
+type place struct {
+	rights            *policy.Rights
+	topics, namespace string
+	at                api.EventCursor
+	last              uint64
+}
+
+// piece is what all subscribers at one place read.
+type piece struct {
+	collect sync.Once
+	data    [][]byte
+	next    api.EventCursor
+}
+
+// piecesMax bounds the pieces that are kept.
+const piecesMax = 32
 
 // NewBuffer makes a buffer of a number of indexes.
 func NewBuffer(s *state.Store, size int) *Buffer {
-	return &Buffer{state: s, size: size, line: rand.Uint64()}
+	return &Buffer{state: s, size: size, line: rand.Uint64(), pieces: map[place]*piece{}}
 }
 
 // Applied adds the changes of a committed command. It is called in the order of the log and right after the commit.
@@ -129,6 +150,7 @@ func (b *Buffer) show() {
 
 func (b *Buffer) release() {
 	b.shown = b.latest
+	b.pieces = map[place]*piece{}
 	if b.wake != nil {
 		close(b.wake)
 		b.wake = nil
@@ -212,6 +234,27 @@ func (b *Buffer) after(server string, at api.EventCursor) (found []*batch, line 
 func (b *Buffer) position(index uint64) int {
 	i, _ := slices.BinarySearchFunc(b.batches, index, func(x *batch, index uint64) int { return cmp.Compare(x.index, index) })
 	return i
+}
+
+// shared is collect for subscribers at the same place: it runs once, and its parts are joined.
+func (b *Buffer) shared(found []*batch, f *filter, at api.EventCursor) ([][]byte, api.EventCursor) {
+	of := place{rights: f.rights, topics: f.text, namespace: f.namespace, at: at, last: found[len(found)-1].index}
+	b.mu.Lock()
+	p := b.pieces[of]
+	if p == nil && len(b.pieces) < piecesMax {
+		p = &piece{}
+		b.pieces[of] = p
+	}
+	b.mu.Unlock()
+	if p == nil {
+		return b.collect(found, f, at)
+	}
+	p.collect.Do(func() {
+		if p.data, p.next = b.collect(found, f, at); len(p.data) > 1 {
+			p.data = [][]byte{bytes.Join(p.data, nil)}
+		}
+	})
+	return p.data, p.next
 }
 
 // collect returns the parts of the lines that a subscriber reads of batches, and the place after them.

@@ -1,7 +1,8 @@
 // Package events turns committed raft commands into the event stream.
 //
 // [Buffer.Applied] receives the changes of each command in the order of the log. The buffer keeps the changes of the newest
-// indexes and nothing else: events are built and encoded when the first subscriber reads them, once for all subscribers. So
+// indexes and nothing else: events are built and encoded when the first subscriber reads them, once for all subscribers;
+// subscribers with equal filters and rights at the same cursor share a response. So
 // a server without subscribers pays for one append per command.
 //
 // A subscription is a sequence of unary calls with a cursor, as everything else that is followed. The cursor is a raft index,

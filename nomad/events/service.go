@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -40,7 +41,7 @@ func (s *Service) Read(ctx context.Context, r *api.EventsRequest) (*api.EventsRe
 	if s.Buffer == nil {
 		return nil, fault.New(fault.Invalid, "the event broker is not enabled on this server: remove enable_event_broker = false from its configuration")
 	}
-	f := &filter{namespace: r.Namespace}
+	f := &filter{namespace: r.Namespace, text: strings.Join(r.Topics, "\n")}
 	if f.namespace == "" {
 		f.namespace = api.DefaultNamespace
 	}
@@ -80,7 +81,7 @@ func (s *Service) Read(ctx context.Context, r *api.EventsRequest) (*api.EventsRe
 		}
 		out.Cursor.Server, out.Cursor.Line = s.ID, found.line
 		err = cpulimit.Short(ctx, func() error {
-			out.Data, out.Cursor = s.Buffer.collect(found.batches, f, out.Cursor)
+			out.Data, out.Cursor = s.Buffer.shared(found.batches, f, out.Cursor)
 			return nil
 		})
 		if err != nil || len(out.Data) > 0 {

@@ -58,6 +58,8 @@ var (
 type filter struct {
 	// topics are the keys of each topic; nil is all keys.
 	topics map[string]map[string]bool
+	// text is the topics as the request has them.
+	text string
 	// namespace is "*" for all.
 	namespace string
 	rights    *policy.Rights
