@@ -36,6 +36,8 @@ const (
 	defaultTimeout = 10 * time.Second
 	// startWait bounds the start of a task, which may load images.
 	startWait = 15 * time.Minute
+	// settleMax is the longest time between two attempts to destroy a task whose start was not answered.
+	settleMax = 30 * time.Second
 )
 
 // Driver runs tasks by a process. Use New.
@@ -178,12 +180,16 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	defer cancel()
 	d.mu.Lock()
 	_, known := d.known[t.ID]
-	if !known && t.Event != nil {
+	unsettled := d.uncertain[t.ID]
+	if !known && !unsettled && t.Event != nil {
 		d.events[t.ID] = t.Event
 	}
 	d.mu.Unlock()
-	if known {
+	switch {
+	case known:
 		return nil, fault.New(fault.Conflict, "task %s is already known to driver %s", t.ID, d.conf.Name)
+	case unsettled:
+		return nil, fault.New(fault.Unavailable, "an earlier start of task %s by driver %s has had no result yet", t.ID, d.conf.Name)
 	}
 	var h *driver.Handle
 	began := false
@@ -206,7 +212,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 		delete(d.events, t.ID)
 		if began || ctx.Err() != nil || errors.Is(err, fault.Unavailable) {
 			d.uncertain[t.ID] = true
-			go d.settle(t.ID)
+			go d.settle(t.ID, ctx.Err() != nil)
 		}
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
@@ -214,18 +220,37 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	return h, nil
 }
 
-// settle destroys a task whose start had no result.
-func (d *Driver) settle(id string) {
-	ctx, cancel := context.WithTimeout(d.ctx, d.conf.Timeout)
+// settle destroys a task whose start had no result, unless a new process has done it. A process that has not answered may
+// still be starting the task: then it is asked again as long as a start may take.
+func (d *Driver) settle(id string, unanswered bool) {
+	ctx, cancel := context.WithTimeout(d.ctx, startWait)
 	defer cancel()
-	err := d.call(ctx, func(ctx context.Context, c protocol.DriverClient) error {
-		_, err := c.DestroyTask(ctx, &protocol.DestroyTaskRequest{TaskId: id})
-		return err
-	})
-	if err == nil || errors.Is(err, fault.NotFound) {
+	for wait := pause; ; wait = min(2*wait, settleMax) {
+		asking, answered := context.WithTimeout(ctx, d.conf.Timeout)
+		err := d.call(asking, func(ctx context.Context, c protocol.DriverClient) error {
+			_, err := c.DestroyTask(ctx, &protocol.DestroyTaskRequest{TaskId: id})
+			return err
+		})
+		answered()
+		if err == nil || errors.Is(err, fault.NotFound) && !unanswered {
+			d.mu.Lock()
+			delete(d.uncertain, id)
+			d.mu.Unlock()
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.uncertain, id)
+		unsettled := d.uncertain[id]
+		if d.ctx.Err() == nil && ctx.Err() != nil {
+			delete(d.uncertain, id)
+		}
+		d.mu.Unlock()
+		if !unsettled || ctx.Err() != nil {
+			return
+		}
 	}
 }
 

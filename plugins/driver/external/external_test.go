@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -80,6 +81,27 @@ var good = serve.Plugin{
 	Capabilities: driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone},
 }
 
+// late is raw_exec whose start goes on after its caller has left, once the file "go" is in the task's directory. It makes the
+// file "asked" when a task is to be destroyed.
+type late struct {
+	*rawexec.Driver
+	dir string
+}
+
+func (l late) Start(ctx context.Context, t *driver.Task) (*driver.Handle, error) {
+	for {
+		if _, err := os.Stat(filepath.Join(t.Dir, "go")); err == nil {
+			return l.Driver.Start(context.WithoutCancel(ctx), t)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (l late) Destroy(ctx context.Context, id string) error {
+	err := l.Driver.Destroy(ctx, id)
+	return errors.Join(err, os.WriteFile(filepath.Join(l.dir, "asked"), nil, 0o600))
+}
+
 // hostile serves answers that no driver should give.
 type hostile struct {
 	protocol.UnimplementedDriverServer
@@ -98,7 +120,26 @@ func serveHostile(info func() (*protocol.InfoResponse, error)) {
 
 // plays are what the process of a driver does.
 var plays = map[string]func(){
-	"good":    func() { serve.Serve(good) },
+	"good": func() { serve.Serve(good) },
+	"late": func() {
+		slow := good
+		slow.New = func(config map[string]any, dir string, log hclog.Logger) (driver.Driver, error) {
+			d, err := newRawExec(config, dir, log)
+			if err != nil {
+				return nil, err
+			}
+			return late{d.(eventful).Driver, dir}, nil
+		}
+		serve.Serve(slow)
+	},
+	"loud": func() {
+		go func() {
+			for {
+				fmt.Fprintln(os.Stderr, strings.Repeat("loud ", 200))
+			}
+		}()
+		serve.Serve(good)
+	},
 	"exits":   func() { fmt.Fprintln(os.Stderr, "no license"); os.Exit(3) },
 	"garbage": func() { fmt.Println(strings.Repeat("\x00\xff|", 5000)); select {} },
 	"silent":  func() { time.Sleep(time.Hour) },
@@ -124,6 +165,11 @@ var plays = map[string]func(){
 
 func newDriver(t *testing.T, play, stateDir string) *external.Driver {
 	t.Helper()
+	return newLoggedDriver(t, play, stateDir, hclog.NewNullLogger())
+}
+
+func newLoggedDriver(t *testing.T, play, stateDir string, log hclog.Logger) *external.Driver {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("raw_exec needs root")
 	}
@@ -132,12 +178,12 @@ func newDriver(t *testing.T, play, stateDir string) *external.Driver {
 		t.Fatal(err)
 	}
 	timeout := time.Minute
-	if play != "good" {
+	if play != "good" && play != "late" && play != "loud" {
 		timeout = 3 * time.Second
 	}
 	d := external.New(external.Config{
 		Name: rawexec.Name, Path: self, Args: []string{play, stateDir}, Config: map[string]any{"program": program}, StateDir: stateDir, Timeout: timeout,
-	}, hclog.NewNullLogger())
+	}, log)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -259,6 +305,97 @@ func TestTasksOutliveTheProcess(t *testing.T) {
 	}
 	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTaskThatStartsAfterItsCallerHasLeftIsDestroyed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := newDriver(t, "late", dir)
+	task := suite.NewTask(t, sh(`echo $$ >pid; exec sleep 1000`))
+	ctx, cancel := context.WithCancel(suite.Context(t))
+	begun := make(chan error, 1)
+	if f := <-reports(t, d); f.Health != driver.Healthy {
+		t.Fatalf("%+v", f)
+	}
+	go func() {
+		_, err := d.Start(ctx, task)
+		begun <- err
+	}()
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if err := <-begun; !errors.Is(err, context.Canceled) {
+		t.Fatalf("start: %v", err)
+	}
+	suite.Eventually(t, "the process is asked to destroy the task", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "asked"))
+		return err == nil
+	})
+	if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("start beside one without a result: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(task.Dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the task starts and ends", func() bool {
+		b, _ := os.ReadFile(filepath.Join(task.Dir, "pid"))
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
+}
+
+// counter counts what is written.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n.Add(int64(len(b)))
+	return len(b), nil
+}
+
+func TestLoudProcessDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	var log counter
+	begun := time.Now()
+	d := newLoggedDriver(t, "loud", t.TempDir(), hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &log}))
+	task := suite.NewTask(t, sh(`exit 7`))
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Code != 7 {
+		t.Errorf("exit %+v %v", x, err)
+	}
+	suite.Eventually(t, "the process logs", func() bool { return log.n.Load() > 1<<20 })
+	if n, most := log.n.Load(), int64(3<<20+128<<10*(int(time.Since(begun).Seconds())+1)); n > most {
+		t.Errorf("%d bytes are logged, want at most %d", n, most)
+	}
+}
+
+func TestSocketsOfAKilledAgentAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
+	left := filepath.Join(os.TempDir(), "nomad-driver-sockets-TEST"+strconv.Itoa(os.Getpid()))
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Mkdir(left, 0o700), os.Symlink(left, filepath.Join(dir, "sockets-TEST"))); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, "good", dir)
+	if f := <-reports(t, d); f.Health != driver.Healthy {
+		t.Fatalf("%+v", f)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("sockets of another process: %v", err)
+	}
+	links, _ := filepath.Glob(filepath.Join(dir, "sockets-*"))
+	if len(links) != 1 {
+		t.Fatalf("links %v, want one", links)
+	}
+	own, err := os.Readlink(links[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(own); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("sockets after the end: %v", err)
 	}
 }
 

@@ -43,10 +43,7 @@ func (d *Driver) run() { d.begin.Do(func() { go d.keep() }) }
 func (d *Driver) keep() {
 	defer close(d.ended)
 	runtime.LockOSThread()
-	left, _ := filepath.Glob(filepath.Join(d.conf.StateDir, socketDir+"*")) // of a killed agent
-	for _, dir := range left {
-		_ = os.RemoveAll(dir)
-	}
+	d.removeSockets()
 	again := againMin
 	for {
 		begun := time.Now()
@@ -99,12 +96,12 @@ func (d *Driver) attend() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(sockets)
+	defer d.removeSockets()
 	cmd.Env = []string{plugin.EnvUnixSocketDir + "=" + sockets, "PATH=" + os.Getenv("PATH")} // the agent's own has secrets
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(nil), Cmd: cmd, SkipHostEnv: true, StartTimeout: d.conf.Timeout,
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: d.log,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: limited(d.log),
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(protocol.MaxMessage))},
 	})
 	defer func() {
@@ -129,18 +126,6 @@ func (d *Driver) attend() error {
 	}
 	go d.follow(p)
 	return d.reports(p)
-}
-
-// socketDir begins the names of the directories of sockets.
-const socketDir = "sockets-"
-
-// sockets makes a directory for the socket of a process. The path of a socket has at most 107 bytes.
-func (d *Driver) sockets() (string, error) {
-	const pathMax = 70
-	if len(d.conf.StateDir) > pathMax {
-		return os.MkdirTemp("", "nomad-driver-"+socketDir)
-	}
-	return os.MkdirTemp(d.conf.StateDir, socketDir)
 }
 
 func kill(cmd *exec.Cmd) {
