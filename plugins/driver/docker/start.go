@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -17,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/engine"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker/spec"
+	"github.com/open-nomad/open-nomad/plugins/driver/pace"
 )
 
 // Labels by which the driver finds its containers.
@@ -34,6 +36,10 @@ type record struct {
 	Name string
 	Logs driver.Logs
 }
+
+// starts paces the starts of containers, without their pulls: an engine that is asked for 100 at once needs longer for each
+// than a request may take. One that needs longer than the patience waits for a volume or a hanging engine.
+var starts = pace.New(max(8, 4*runtime.NumCPU()), 10*time.Second)
 
 // cleanMax bounds the removal of what a start that failed has left.
 const cleanMax = time.Minute
@@ -78,6 +84,11 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 	if err != nil {
 		return nil, err
 	}
+	leave, err := starts.Take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for other starts: %w", errors.Join(err, s.Close()))
+	}
+	defer leave()
 	defer func() {
 		if err := s.Close(); err != nil {
 			d.log.Error("remove the binds of a start", "task", t.ID, "error", err)
