@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/events"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
@@ -60,7 +61,7 @@ type Server struct {
 	events    *events.Buffer
 	port      *transport.Port
 	dialer    transport.Dialer
-	raft      *fsm.Raft
+	raft      *consensus.Raft
 	rpc       *rpc.Server
 	members   *member.Members
 	evals     *evals.Service
@@ -162,10 +163,10 @@ func (s *Server) consensus() (err error) {
 	if s.events != nil {
 		observer = s.events
 	}
-	s.raft, err = fsm.Open(fsm.Config{
+	s.raft, err = consensus.Open(consensus.Config{
 		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(), Observer: observer,
 		MayRestore: ledger.MayRestore, RollBack: ledger.RollBack,
-		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
+		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * consensus.Default().HeartbeatTimeout,
 		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
 		Listener: rpc.Counted(s.port.Listener(wire.ProtocolRaft), s.conf.Telemetry.Metrics, "nomad.rpc.raft_handoff"), Log: s.conf.Log.Named("raft"), Metrics: s.conf.Telemetry.Metrics,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {

@@ -55,7 +55,7 @@ var layers = map[string]int{
 	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/commandtext": 1, "nomad/volumes/doctor": 1, "nomad/volumes/timeline": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1, "nomad/acl/policy": 1,
 	"nomad/login/claims": 1, "nomad/httpapi/view": 1, "nomad/services/registry": 1, "nomad/login/provider": 2, "nomad/login/fetch": 2,
-	"nomad/fsm": 2, "nomad/state": 2, "nomad/access": 2, "nomad/identity": 2, "nomad/rpc": 2, "nomad/page": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
+	"nomad/fsm": 2, "nomad/fsm/": 2, "nomad/state": 2, "nomad/access": 2, "nomad/identity": 2, "nomad/rpc": 2, "nomad/page": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
 	"nomad/volumes/commands": 2, "nomad/volumes/pluginview": 2, "nomad/secrets": 2,
 	"nomad/jobs/ledger": 2, "nomad/deployments/tally": 2,
 	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/diskpages": 2, "client/diskuse": 2, "client/logs": 2, "client/stats": 2,
@@ -78,7 +78,7 @@ func layerOf(path string) int {
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
 var sameLayer = []string{
-	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/volumes/doctor>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/secrets>nomad/state", "nomad/services/registry>jobspec/taskenv",
+	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/volumes/doctor>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/fsm/>nomad/fsm", "nomad/fsm/>nomad/fsm/", "nomad/fsm/>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/secrets>nomad/state", "nomad/services/registry>jobspec/taskenv",
 	"nomad/jobs/ledger>nomad/", "nomad/login/provider>nomad/login/fetch", "nomad/deployments/tally>nomad/state",
 	"plugins/>plugins/", "client/fingerprint>plugins/", "client/fingerprint>client/secrets",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",
@@ -170,9 +170,9 @@ func TestPackagesForTestsAreNamedSo(t *testing.T) {
 
 // homes says where third-party names may appear.
 var homes = map[string][]string{
-	"github.com/hashicorp/raft":                   {"nomad/fsm"},
-	"github.com/hashicorp/raft-wal":               {"nomad/fsm"},
-	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},
+	"github.com/hashicorp/raft":                   {"nomad/fsm", "nomad/fsm/"},
+	"github.com/hashicorp/raft-wal":               {"nomad/fsm/disk"},
+	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm/consensus"},
 	"github.com/hashicorp/go-memdb":               {"nomad/state"},
 	"github.com/hashicorp/serf":                   {"nomad/member"},
 	"github.com/hashicorp/go-plugin":              {"plugins/driver/external", "plugins/driver/external/"},

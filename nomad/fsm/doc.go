@@ -1,5 +1,6 @@
-// Package fsm is the servers' consensus: it brings commands into the raft log, applies them to the
-// state, and keeps log, stable store and snapshots on disk.
+// Package fsm holds the commands of the raft log and the [Machine] that applies them to the state. Package consensus brings
+// them into the log, disk keeps log and snapshots, archive is the format of an operator's snapshot, and recovery repairs
+// the log of a stopped server.
 //
 // A [Command] belongs to a service, which exports it with `func Commands(r *fsm.Registry)`. An entry of
 // the log is
@@ -13,10 +14,7 @@
 //   - Apply runs in one write transaction, which is committed when it returns no error and aborted
 //     otherwise. The proposer gets that error with its class.
 //   - An entry whose checksum is wrong, or whose kind is unknown and below [KindSkippable], stops the
-//     machine: nothing after it is applied, no snapshot is taken, and [Raft.Failed] signals the server to
+//     machine: nothing after it is applied, no snapshot is taken, and [Machine.Failed] signals the server to
 //     end. The disk then has what a newer program or another server needs to go on.
-//   - One process uses a data directory: a lock file is held while it is open.
 //   - Time in a command is the proposer's; Apply sees it as tx.Now().
-//
-// The goroutines of hashicorp/raft live from [Open] to [Raft.Close].
 package fsm

@@ -14,8 +14,8 @@ import (
 // entryVersion is the layout of the envelope.
 const entryVersion = 1
 
-// entryMax bounds an entry; the log's files hold no larger ones.
-const entryMax = 60 << 20
+// EntryMax bounds an entry; the log's files hold no larger ones.
+const EntryMax = 60 << 20
 
 const (
 	entryHead = 1 + 2 + 8 + 1 // version, kind, time, length of the proposer
@@ -32,8 +32,8 @@ type entry struct {
 	body     []byte
 }
 
-// encodeEntry makes the log bytes of a command.
-func encodeEntry(cmd Command, now time.Time, proposer string) ([]byte, error) {
+// EncodeEntry makes the log bytes of a command.
+func EncodeEntry(cmd Command, now time.Time, proposer string) ([]byte, error) {
 	if len(proposer) > math.MaxUint8 {
 		return nil, fault.New(fault.Invalid, "server id %q is too long", proposer)
 	}
@@ -78,4 +78,10 @@ func decodeEntry(b []byte) (entry, error) {
 	e.proposer = string(sealed[entryHead : entryHead+n])
 	e.body = sealed[entryHead+n:]
 	return e, nil
+}
+
+// CheckEntry returns an error for log bytes that are not a whole command.
+func CheckEntry(b []byte) error {
+	_, err := decodeEntry(b)
+	return err
 }

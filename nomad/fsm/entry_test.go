@@ -67,7 +67,7 @@ func words(field string) *Registry {
 func TestEntryRoundTrip(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	b, err := encodeEntry(&word{"text", "hello"}, now, "server-1")
+	b, err := EncodeEntry(&word{"text", "hello"}, now, "server-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	if err != nil || e.kind != 7 || !e.time.Equal(now) || e.proposer != "server-1" {
 		t.Fatalf("entry %+v %v", e, err)
 	}
-	if _, err := encodeEntry(&word{"text", "hello"}, now, strings.Repeat("s", 300)); !errors.Is(err, fault.Invalid) {
+	if _, err := EncodeEntry(&word{"text", "hello"}, now, strings.Repeat("s", 300)); !errors.Is(err, fault.Invalid) {
 		t.Errorf("long proposer: %v", err)
 	}
 	for i := range b {
@@ -93,22 +93,22 @@ func TestEntryRoundTrip(t *testing.T) {
 func TestDamagedEntryStopsTheMachine(t *testing.T) {
 	t.Parallel()
 	s := state.New()
-	m := newMachine(s, words("text"), hclog.NewNullLogger())
-	good, err := encodeEntry(&word{"text", "good"}, time.Now(), "s1")
+	m := NewMachine(s, words("text"), hclog.NewNullLogger())
+	good, err := EncodeEntry(&word{"text", "good"}, time.Now(), "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bad := bytes.Clone(good)
 	bad[len(bad)/2] ^= 1
-	if done := m.apply(5, good); done.err != nil {
-		t.Fatal(done.err)
+	if done := m.apply(5, good); done.Err != nil {
+		t.Fatal(done.Err)
 	}
-	if done := m.apply(6, bad); done.err == nil {
+	if done := m.apply(6, bad); done.Err == nil {
 		t.Fatal("a damaged entry was applied")
 	}
 	<-m.failed
-	if done := m.apply(7, good); done.err == nil || s.Read().Index() != 5 {
-		t.Errorf("an entry after the damaged one was applied: %v", done.err)
+	if done := m.apply(7, good); done.Err == nil || s.Read().Index() != 5 {
+		t.Errorf("an entry after the damaged one was applied: %v", done.Err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestDerivedIDs(t *testing.T) {
 }
 
 func FuzzDecodeEntry(f *testing.F) {
-	b, err := encodeEntry(&word{"text", "hello"}, time.Unix(1, 2), "s1")
+	b, err := EncodeEntry(&word{"text", "hello"}, time.Unix(1, 2), "s1")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func goldenTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 func writeGolden(cmd Command, path string) ([]byte, error) {
 	fill(reflect.ValueOf(cmd).Elem(), "", map[reflect.Type]int{})
-	b, err := encodeEntry(cmd, goldenTime(), "golden")
+	b, err := EncodeEntry(cmd, goldenTime(), "golden")
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func checkGolden(r *Registry, k Kind, b []byte) error {
 	if err != nil || len(rest) > 0 {
 		return fault.New(fault.Invalid, "the golden entry does not decode (%d bytes left): %v", len(rest), err)
 	}
-	again, err := encodeEntry(cmd, e.time, e.proposer)
+	again, err := EncodeEntry(cmd, e.time, e.proposer)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Local is the in-memory twin of [Raft]: it encodes, decodes and applies every command at the next
+// Local is the log of one server in memory: it encodes, decodes and applies every command at the next
 // index, in the caller's goroutine. Tests use it.
 type Local struct {
 	// Now gives commands their time; nil means the clock.
@@ -19,12 +19,12 @@ type Local struct {
 
 	mu      sync.Mutex
 	state   *state.Store
-	machine *machine
+	machine *Machine
 }
 
 // NewLocal makes a twin over a store.
 func NewLocal(s *state.Store, r *Registry) *Local {
-	return &Local{state: s, machine: newMachine(s, r, hclog.NewNullLogger())}
+	return &Local{state: s, machine: NewMachine(s, r, hclog.NewNullLogger())}
 }
 
 // Propose applies the command. It implements [Proposer].
@@ -50,11 +50,11 @@ func (l *Local) VerifyLeader(ctx context.Context) error { return ctx.Err() }
 
 // Entry makes the entry of a command, as the server does that proposes it.
 func (l *Local) Entry(cmd Command, now time.Time) ([]byte, error) {
-	b, err := encodeEntry(cmd, now, "local")
+	b, err := EncodeEntry(cmd, now, "local")
 	if err != nil {
 		return nil, err
 	}
-	forget, err := l.machine.vet(b)
+	forget, err := l.machine.Vet(b)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +73,14 @@ func (l *Local) Apply(entry []byte) (Result, error) {
 func (l *Local) Restore(r io.Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return adapter{l.machine}.Restore(io.NopCloser(r))
+	return l.machine.Restore(io.NopCloser(r))
 }
 
 func (l *Local) apply(entry []byte) (Result, error) {
 	index := l.state.Read().Index() + 1
 	done := l.machine.apply(index, entry)
-	if done.err != nil {
-		return Result{}, done.err
+	if done.Err != nil {
+		return Result{}, done.Err
 	}
-	return Result{Index: index, Value: done.value}, nil
+	return Result{Index: index, Value: done.Value}, nil
 }

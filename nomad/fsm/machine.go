@@ -14,14 +14,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// machine applies log entries to the state.
-type machine struct {
+// Machine applies log entries to the state. It implements [raft.BatchingFSM].
+type Machine struct {
 	state    *state.Store
 	registry *Registry
 	log      hclog.Logger
-	// metrics records how long commands take; nil does not.
-	metrics  *metrics.Recorder
-	observer Observer
+	// Metrics records how long commands take; nil does not.
+	Metrics *metrics.Recorder
+	// Observer is notified of what the log does to the state; nil is nobody.
+	Observer Observer
 	// ready are commands that this server proposed, decoded, by the first byte of their entries.
 	ready sync.Map
 
@@ -38,53 +39,54 @@ type Observer interface {
 	Restored(index uint64)
 }
 
-func newMachine(s *state.Store, r *Registry, log hclog.Logger) *machine {
-	return &machine{state: s, registry: r, log: log, failed: make(chan struct{})}
+// NewMachine makes the machine of a state.
+func NewMachine(s *state.Store, r *Registry, log hclog.Logger) *Machine {
+	return &Machine{state: s, registry: r, log: log, failed: make(chan struct{})}
 }
 
-// applied is the result for the proposer.
-type applied struct {
-	value any
-	err   error
+// Applied is the result for the proposer.
+type Applied struct {
+	Value any
+	Err   error
 }
 
 // apply applies one entry. After the first entry that must not be skipped it applies nothing more.
-func (m *machine) apply(index uint64, b []byte) applied {
-	if err := m.failure(); err != nil {
-		return applied{err: err}
+func (m *Machine) apply(index uint64, b []byte) Applied {
+	if err := m.Failure(); err != nil {
+		return Applied{Err: err}
 	}
 	e, err := decodeEntry(b)
 	if err != nil {
-		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
+		return Applied{Err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	cmd := m.registry.New(e.kind)
 	if cmd == nil && e.kind >= KindSkippable {
 		m.log.Debug("skipped a command of an unknown kind", "kind", e.kind, "index", index)
-		return applied{err: fault.New(fault.Unimplemented, "command kind %d is unknown", e.kind)}
+		return Applied{Err: fault.New(fault.Unimplemented, "command kind %d is unknown", e.kind)}
 	}
 	if cmd == nil {
-		return applied{err: m.fail(fault.New(fault.Unimplemented,
+		return Applied{Err: m.fail(fault.New(fault.Unimplemented,
 			"log entry %d has the unknown command kind %d: a newer version of the program wrote it", index, e.kind))}
 	}
 	if ready, ok := m.ready.LoadAndDelete(&b[0]); ok {
 		return m.run(index, e, ready.(Command))
 	}
 	if err := decodeInto(cmd, e.body); err != nil {
-		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
+		return Applied{Err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	// An earlier program may have written it: it changes nothing, and all servers do the same.
 	if err := Sound(cmd); err != nil {
-		return applied{err: fmt.Errorf("log entry %d, command kind %d: %w", index, e.kind, err)}
+		return Applied{Err: fmt.Errorf("log entry %d, command kind %d: %w", index, e.kind, err)}
 	}
 	return m.run(index, e, cmd)
 }
 
-// vet refuses an entry that could be written and not be read or applied, before it gets to the log: there it
+// Vet refuses an entry that could be written and not be read or applied, before it gets to the log: there it
 // would stop every server. What was decoded is kept for the entry's apply, which comes with the same bytes on the
 // server that proposed it; forget drops it where it does not come.
-func (m *machine) vet(b []byte) (forget func(), err error) {
-	if len(b) > entryMax {
-		return nil, fault.New(fault.TooLarge, "a log entry of %d bytes is over the limit of %d", len(b), entryMax)
+func (m *Machine) Vet(b []byte) (forget func(), err error) {
+	if len(b) > EntryMax {
+		return nil, fault.New(fault.TooLarge, "a log entry of %d bytes is over the limit of %d", len(b), EntryMax)
 	}
 	e, err := decodeEntry(b)
 	if err != nil {
@@ -135,15 +137,15 @@ func decodeInto(cmd Command, body []byte) error {
 	return nil
 }
 
-func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {
-	if m.metrics != nil {
-		defer m.metrics.Since(MetricName(e.kind), time.Now())
+func (m *Machine) run(index uint64, e entry, cmd Command) (done Applied) {
+	if m.Metrics != nil {
+		defer m.Metrics.Since(MetricName(e.kind), time.Now())
 	}
 	tx := m.state.Write(index, e.time)
 	committed := false
 	defer func() {
 		if r := recover(); r != nil {
-			done = applied{err: m.fail(fault.New(fault.Internal, "command kind %d at index %d panicked: %v", e.kind, index, r))}
+			done = Applied{Err: m.fail(fault.New(fault.Internal, "command kind %d at index %d panicked: %v", e.kind, index, r))}
 		}
 		if !committed {
 			tx.Abort()
@@ -151,21 +153,21 @@ func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {
 	}()
 	value, err := cmd.Apply(tx)
 	if err != nil {
-		return applied{err: err}
+		return Applied{Err: err}
 	}
-	if err := minVersion(tx); err != nil {
-		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
+	if err := MinVersion(tx); err != nil {
+		return Applied{Err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	committed = true
 	changes := tx.Commit()
-	if m.observer != nil {
-		m.observer.Applied(e.kind, index, changes)
+	if m.Observer != nil {
+		m.Observer.Applied(e.kind, index, changes)
 	}
-	return applied{value: value}
+	return Applied{Value: value}
 }
 
 // fail stops the machine for good.
-func (m *machine) fail(err error) error {
+func (m *Machine) fail(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err == nil {
@@ -176,8 +178,12 @@ func (m *machine) fail(err error) error {
 	return m.err
 }
 
-func (m *machine) failure() error {
+// Failure is why the machine stopped, or nil.
+func (m *Machine) Failure() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
 }
+
+// Failed is closed when the log holds something that this program must not skip; Failure returns the reason.
+func (m *Machine) Failed() <-chan struct{} { return m.failed }

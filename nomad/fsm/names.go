@@ -42,13 +42,8 @@ var names = map[Kind]string{ //nolint:gosec // names of metrics
 	KindServiceDelete: "nomad.fsm.apply_service_registration_delete_id",
 }
 
-// Names of other metrics.
-const (
-	metricPersist   = "nomad.fsm.persist"
-	metricBarrier   = "nomad.leader.barrier"
-	metricEstablish = "nomad.leader.establish_leadership"
-	metricRevoke    = "nomad.leader.revoke_leadership"
-)
+// metricPersist is how long a snapshot takes to write.
+const metricPersist = "nomad.fsm.persist"
 
 // MetricName is the name of the metric with the durations of commands of a kind.
 func MetricName(k Kind) string {

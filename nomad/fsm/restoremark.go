@@ -1,12 +1,6 @@
 package fsm
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-
-	"github.com/hashicorp/raft"
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -46,47 +40,4 @@ func (c *RestoreMark) UnmarshalMsg(b []byte) (rest []byte, err error) {
 		}
 	}
 	return b, err
-}
-
-// mark writes that a restore begins or has ended, while other commands are refused.
-func (r *Raft) mark(ctx context.Context, begin bool) error {
-	b, err := encodeEntry(&RestoreMark{Begin: begin}, r.now(), r.id)
-	if err != nil {
-		return err
-	}
-	return r.await(ctx, r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout))
-}
-
-// finishRestore ends a restore that another leader began, or this one in an earlier term: servers may have two different
-// histories, see DESIGN.md. A server with the other history gets the state of this server.
-func (r *Raft) finishRestore(ctx context.Context) error {
-	if !r.state.Read().Restoring() {
-		return nil
-	}
-	r.log.Warn("found an unfinished restore: all servers get the state of this server")
-	if err := r.shut(ctx); err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	defer r.open()
-	f, err := os.CreateTemp(r.scratch, "restore-*")
-	if err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	var size counter
-	tx := r.state.Read()
-	if err := tx.Dump(io.MultiWriter(guarded{ctx, f}, &size)); err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: tx.Index(), Term: r.raft.CurrentTerm(), Size: int64(size)}
-	if err := classify(r.raft.Restore(meta, io.NopCloser(f), restoreTimeout)); err != nil {
-		return fmt.Errorf("end a restore: %w", err)
-	}
-	return r.mark(ctx, false)
 }

@@ -7,7 +7,7 @@ import (
 
 // Version is the version of the raft log that this program reads and writes. It grows by one with every
 // release that adds a command, adds a field to one, or changes the effect of one. A leader writes only
-// what all servers understand: see [Since] and [Raft.Agreed].
+// what all servers understand: see [Since] and [state.Txn.AgreedVersion].
 //
 // All servers apply an entry with the same effect, whatever program they run. A changed effect therefore
 // depends on the version in the state ([state.Txn.AgreedVersion]), and stored texts come with the entry.
@@ -25,21 +25,17 @@ const KindNext Kind = 0x7fff
 // Since is the version that added a command.
 func Since(k Kind) uint64 { return max(1, since[k]) }
 
-// Agreed is the version that all servers of the cluster understand. A field of a later version must not
-// be written yet.
-func (r *Raft) Agreed() uint64 { return r.state.Read().AgreedVersion() }
-
-// checkVersion refuses commands that some server does not understand.
-func (r *Raft) checkVersion(k Kind) error {
-	if need, have := Since(k), r.Agreed(); need > have {
+// CheckKind refuses commands that some server does not understand; agreed is the version that all understand.
+func CheckKind(k Kind, agreed uint64) error {
+	if need := Since(k); need > agreed {
 		return fault.New(fault.Unavailable,
-			"command kind %d needs version %d of the log, and the servers agree on version %d: upgrade all servers", k, need, have)
+			"command kind %d needs version %d of the log, and the servers agree on version %d: upgrade all servers", k, need, agreed)
 	}
 	return nil
 }
 
-// minVersion refuses a state whose servers agree on a later version than this program has.
-func minVersion(tx *state.Txn) error {
+// MinVersion refuses a state whose servers agree on a later version than this program has.
+func MinVersion(tx *state.Txn) error {
 	if v := tx.AgreedVersion(); v > Version {
 		return fault.New(fault.Unimplemented,
 			"its servers agree on version %d of the log and this program has version %d: start a newer program", v, Version)

@@ -70,13 +70,13 @@ func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 		"over the decoder's limit": {&odd{limit: 1001}, fault.Invalid},
 		"with bytes left over":     {&odd{tail: 1}, fault.Invalid},
 		"with a null in a list":    {&odd{nobody: true}, fault.Invalid},
-		"larger than the log's":    {&odd{tail: entryMax}, fault.TooLarge},
+		"larger than the log's":    {&odd{tail: EntryMax}, fault.TooLarge},
 	} {
 		if _, err := l.Propose(t.Context(), c.cmd); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := l.machine.failure(); err != nil {
+	if err := l.machine.Failure(); err != nil {
 		t.Errorf("the machine stopped: %v", err)
 	}
 	if _, err := l.Propose(t.Context(), &odd{limit: 1}); err != nil {
@@ -88,12 +88,12 @@ func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
 func TestANullInTheLogChangesNothing(t *testing.T) {
 	t.Parallel()
 	l := oddLocal(t)
-	b, err := encodeEntry(&odd{nobody: true}, time.Now(), "s1")
+	b, err := EncodeEntry(&odd{nobody: true}, time.Now(), "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done := l.machine.apply(5, b); !errors.Is(done.err, fault.Invalid) || l.machine.failure() != nil {
-		t.Errorf("answered %v, failure %v", done.err, l.machine.failure())
+	if done := l.machine.apply(5, b); !errors.Is(done.Err, fault.Invalid) || l.machine.Failure() != nil {
+		t.Errorf("answered %v, failure %v", done.Err, l.machine.Failure())
 	}
 	if l.state.Read().Index() >= 5 {
 		t.Error("it was committed")
@@ -104,12 +104,12 @@ func TestANullInTheLogChangesNothing(t *testing.T) {
 func TestTheProposersCommandIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	s := state.New()
-	m := newMachine(s, words("text"), hclog.NewNullLogger())
-	b, err := encodeEntry(&word{"text", "one"}, time.Now(), "s1")
+	m := NewMachine(s, words("text"), hclog.NewNullLogger())
+	b, err := EncodeEntry(&word{"text", "one"}, time.Now(), "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	forget, err := m.vet(b)
+	forget, err := m.Vet(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +117,14 @@ func TestTheProposersCommandIsAppliedOnce(t *testing.T) {
 		m.ready.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	if done := m.apply(5, bytes.Clone(b)); done.err != nil || count() != 1 {
-		t.Errorf("a copy: %v, %d ready", done.err, count())
+	if done := m.apply(5, bytes.Clone(b)); done.Err != nil || count() != 1 {
+		t.Errorf("a copy: %v, %d ready", done.Err, count())
 	}
-	if done := m.apply(6, b); done.err != nil || count() != 0 {
-		t.Errorf("the entry: %v, %d ready", done.err, count())
+	if done := m.apply(6, b); done.Err != nil || count() != 0 {
+		t.Errorf("the entry: %v, %d ready", done.Err, count())
 	}
 	forget()
-	if forget, err = m.vet(b); err != nil {
+	if forget, err = m.Vet(b); err != nil {
 		t.Fatal(err)
 	}
 	if forget(); count() != 0 {

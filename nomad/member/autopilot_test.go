@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 )
 
 // oversight is what the autopilot of a server asks.
-func (h *host) oversight(t *testing.T) fsm.Oversight {
+func (h *host) oversight(t *testing.T) consensus.Oversight {
 	t.Helper()
 	if err := h.Oversee(t.Context()); err != nil {
 		t.Fatal(err)
@@ -20,11 +20,11 @@ func (h *host) oversight(t *testing.T) fsm.Oversight {
 }
 
 // seen is how the autopilot sees a server.
-func seen(o fsm.Oversight, id string) (fsm.Peer, bool) {
+func seen(o consensus.Oversight, id string) (consensus.Peer, bool) {
 	all := o.Peers()
-	i := slices.IndexFunc(all, func(p fsm.Peer) bool { return p.ID == id })
+	i := slices.IndexFunc(all, func(p consensus.Peer) bool { return p.ID == id })
 	if i < 0 {
-		return fsm.Peer{}, false
+		return consensus.Peer{}, false
 	}
 	return all[i], true
 }

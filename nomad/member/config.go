@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/metrics"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -71,6 +72,6 @@ type Raft interface {
 	AddNonvoter(ctx context.Context, id, address string) error
 	RemoveServer(ctx context.Context, id string) error
 	TransferLeadership(ctx context.Context, id, address string) error
-	Oversee(ctx context.Context, o fsm.Oversight) error
+	Oversee(ctx context.Context, o consensus.Oversight) error
 	Health() *api.OperatorHealthReply
 }

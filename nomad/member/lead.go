@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 )
 
 const (
@@ -260,8 +260,8 @@ func (o *oversight) AutopilotConfig() *api.AutopilotConfiguration { return o.m.c
 
 // Peers are the members of the region, and the Raft peers that gossip does not know: none is missing, as the autopilot
 // removes those that are without asking. After a while they count as failed.
-func (o *oversight) Peers() []fsm.Peer {
-	var out []fsm.Peer
+func (o *oversight) Peers() []consensus.Peer {
+	var out []consensus.Peer
 	seen := map[string]bool{}
 	for _, n := range o.m.byID() {
 		s := n.best()
@@ -269,7 +269,7 @@ func (o *oversight) Peers() []fsm.Peer {
 			s.status = statusAlive
 		}
 		seen[s.id] = true
-		out = append(out, fsm.Peer{ID: s.id, Name: s.name, Address: s.rpc, Version: s.build, Status: s.status})
+		out = append(out, consensus.Peer{ID: s.id, Name: s.name, Address: s.rpc, Version: s.build, Status: s.status})
 	}
 	strangers := ""
 	if time.Since(o.since) > cmp.Or(o.m.conf.StrangersFor, strangersFor) {
@@ -281,14 +281,14 @@ func (o *oversight) Peers() []fsm.Peer {
 	}
 	for id, p := range peers {
 		if !seen[id] {
-			out = append(out, fsm.Peer{ID: id, Name: o.m.Name(id), Address: p.Address, Status: strangers})
+			out = append(out, consensus.Peer{ID: id, Name: o.m.Name(id), Address: p.Address, Status: strangers})
 		}
 	}
 	return out
 }
 
 // PeerInfo asks a server for its state, or returns that of this server.
-func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResponse, error) {
+func (o *oversight) PeerInfo(ctx context.Context, p consensus.Peer) (*api.PeerInfoResponse, error) {
 	if p.ID == o.m.conf.ID {
 		return o.m.PeerInfo(ctx, &api.Empty{})
 	}
@@ -296,7 +296,7 @@ func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResp
 }
 
 // Evict removes a failed server unless the server itself replies.
-func (o *oversight) Evict(p fsm.Peer) {
+func (o *oversight) Evict(p consensus.Peer) {
 	if p.Status != statusFailed && p.Status != statusLeft {
 		return // the library takes what is not known for failed
 	}

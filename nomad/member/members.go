@@ -19,7 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 )
 
 const (
@@ -41,7 +41,7 @@ type Members struct {
 	log    hclog.Logger
 	pool   *serf.Serf
 	events chan serf.Event
-	evict  chan fsm.Peer
+	evict  chan consensus.Peer
 	// known are the addresses of the servers, by name, that this one gossiped with before it was restarted.
 	known map[string]string
 
@@ -64,7 +64,7 @@ func Open(c Config) (*Members, error) {
 		c.Autopilot = api.DefaultAutopilot
 	}
 	m := &Members{
-		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan fsm.Peer, 16),
+		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan consensus.Peer, 16),
 		changed: make(chan struct{}), gone: map[string]string{}, refused: map[string]bool{},
 		given: map[string]bool{}, silent: map[string]time.Time{},
 	}
@@ -291,7 +291,7 @@ func (m *Members) evictions(ctx context.Context) {
 
 // evicted gives up a server that the autopilot wants removed. Gossip may not have noticed that it is back, or may not reach
 // it. A server that replies stays, also in gossip, which does not contact servers that left.
-func (m *Members) evicted(ctx context.Context, p fsm.Peer) {
+func (m *Members) evicted(ctx context.Context, p consensus.Peer) {
 	if info, err := m.ask(ctx, server{rpc: p.Address}); err == nil && info.ID == p.ID && !info.Leaving {
 		m.confirmContact(p.ID)
 		m.once("back "+p.ID, "gossip reports a server as dead, but it replies: it stays", "server", p.Name, "id", p.ID, "rpc", p.Address)

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -26,40 +27,40 @@ const patience = 60 * time.Second
 // epoch is the time of commands in tests.
 var epoch = time.Unix(1_700_000_000, 0)
 
-// consensus is a log in memory of one server, with a record of what was asked of it.
-type consensus struct {
+// cluster is a log in memory of one server, with a record of what was asked of it.
+type cluster struct {
 	*fsm.Local
 	mu      sync.Mutex
 	had     bool
 	peers   []*api.RaftServer
 	actions []string
 	// oversight is what the autopilot was given.
-	oversight fsm.Oversight
+	oversight consensus.Oversight
 }
 
-func (c *consensus) did(format string, args ...any) {
+func (c *cluster) did(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.actions = append(c.actions, fmt.Sprintf(format, args...))
 }
 
-func (c *consensus) all() []string {
+func (c *cluster) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.actions)
 }
 
-func (c *consensus) IsLeader() bool         { return false }
-func (c *consensus) LastContact() time.Time { return time.Time{} }
-func (c *consensus) LastIndex() uint64      { return 7 }
-func (c *consensus) LastTerm() uint64       { return 1 }
-func (c *consensus) Bootstrapped() (bool, error) {
+func (c *cluster) IsLeader() bool         { return false }
+func (c *cluster) LastContact() time.Time { return time.Time{} }
+func (c *cluster) LastIndex() uint64      { return 7 }
+func (c *cluster) LastTerm() uint64       { return 1 }
+func (c *cluster) Bootstrapped() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.had, nil
 }
 
-func (c *consensus) Bootstrap(servers []api.RaftServer) error {
+func (c *cluster) Bootstrap(servers []api.RaftServer) error {
 	var ids []string
 	for _, s := range servers {
 		ids = append(ids, s.ID)
@@ -71,13 +72,13 @@ func (c *consensus) Bootstrap(servers []api.RaftServer) error {
 	return nil
 }
 
-func (c *consensus) Configuration() (*api.RaftConfiguration, error) {
+func (c *cluster) Configuration() (*api.RaftConfiguration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &api.RaftConfiguration{Servers: slices.Clone(c.peers)}, nil
 }
 
-func (c *consensus) put(id, address string, voter bool) {
+func (c *cluster) put(id, address string, voter bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.peers = slices.DeleteFunc(c.peers, func(p *api.RaftServer) bool { return p.ID == id })
@@ -86,28 +87,28 @@ func (c *consensus) put(id, address string, voter bool) {
 	}
 }
 
-func (c *consensus) AddVoter(_ context.Context, id, address string) error {
+func (c *cluster) AddVoter(_ context.Context, id, address string) error {
 	c.did("voter %s %s", id, address)
 	c.put(id, address, true)
 	return nil
 }
 
-func (c *consensus) AddNonvoter(_ context.Context, id, address string) error {
+func (c *cluster) AddNonvoter(_ context.Context, id, address string) error {
 	c.did("nonvoter %s %s", id, address)
 	c.put(id, address, false)
 	return nil
 }
 
-func (c *consensus) RemoveServer(_ context.Context, id string) error {
+func (c *cluster) RemoveServer(_ context.Context, id string) error {
 	c.did("remove %s", id)
 	c.put(id, "", false)
 	return nil
 }
-func (c *consensus) TransferLeadership(context.Context, string, string) error { return nil }
-func (c *consensus) Health() *api.OperatorHealthReply                         { return nil }
+func (c *cluster) TransferLeadership(context.Context, string, string) error { return nil }
+func (c *cluster) Health() *api.OperatorHealthReply                         { return nil }
 
 // Oversee hands the autopilot's way to the server to the test.
-func (c *consensus) Oversee(_ context.Context, o fsm.Oversight) error {
+func (c *cluster) Oversee(_ context.Context, o consensus.Oversight) error {
 	c.oversight = o
 	return nil
 }
@@ -140,7 +141,7 @@ type host struct {
 	t     *testing.T
 	world *world
 	conf  member.Config
-	raft  *consensus
+	raft  *cluster
 	log   *lines
 	stop  func()
 	ended chan error
@@ -170,7 +171,7 @@ func (w *world) host(t *testing.T, name string, expect int, join ...*host) *host
 	t.Helper()
 	s := state.New()
 	r := fsm.NewRegistry(member.Commands)
-	h := &host{t: t, world: w, raft: &consensus{Local: fsm.NewLocal(s, r)}, log: &lines{}, conf: member.Config{
+	h := &host{t: t, world: w, raft: &cluster{Local: fsm.NewLocal(s, r)}, log: &lines{}, conf: member.Config{
 		ID: name, Name: name, Region: "global", Datacenter: "dc1", Build: "1.0", RPC: name + ".test:4647",
 		Bind: "127.0.0.1:0", Expect: expect, Dir: t.TempDir(), State: s,
 		Info: func(ctx context.Context, address string) (*api.PeerInfoResponse, error) {

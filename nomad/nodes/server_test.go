@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/api/wire/certs"
 	"github.com/open-nomad/open-nomad/api/wire/transport"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -36,7 +36,7 @@ func serve(t *testing.T, dir string) (caller *transport.Conn, srv *rpc.Server, d
 	port, err := transport.Listen("127.0.0.1:0", id.Server, log)
 	check(err)
 	store := state.New()
-	raft, err := fsm.Open(fsm.Config{
+	raft, err := consensus.Open(consensus.Config{
 		ID: "s1", Advertise: port.Addr().String(), Dir: dir, Single: true, State: store, Registry: registry(),
 		Listener: port.Listener(wire.ProtocolRaft), Log: log,
 		Dial: func(ctx context.Context, a string) (net.Conn, error) { return dialer.Dial(ctx, a, wire.ProtocolRaft) },

@@ -14,23 +14,24 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/archive"
 	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// archive hands out and takes bytes instead of a state.
-type archive struct {
+// fakeArchive hands out and takes bytes instead of a state.
+type fakeArchive struct {
 	body     []byte
 	restored []byte
 	refuse   error
 }
 
-func (a *archive) SaveArchive(_ context.Context, w io.Writer, _ bool) (fsm.Meta, error) {
+func (a *fakeArchive) SaveArchive(_ context.Context, w io.Writer, _ bool) (archive.Meta, error) {
 	_, err := w.Write(a.body)
-	return fsm.Meta{}, err
+	return archive.Meta{}, err
 }
 
-func (a *archive) RestoreArchive(_ context.Context, r io.Reader, _ bool) (err error) {
+func (a *fakeArchive) RestoreArchive(_ context.Context, r io.Reader, _ bool) (err error) {
 	if a.refuse != nil {
 		return a.refuse
 	}
@@ -62,10 +63,10 @@ func (three) Voters() (*api.Voters, bool, error) {
 	return &api.Voters{Index: 4, Servers: map[string]string{"s1": "10.0.0.1:4647", "s2": "10.0.0.2:4647"}}, false, nil
 }
 
-func newService(t *testing.T) (*operator.Service, *archive, *peers) {
+func newService(t *testing.T) (*operator.Service, *fakeArchive, *peers) {
 	t.Helper()
 	s := state.New()
-	a, p := &archive{}, &peers{}
+	a, p := &fakeArchive{}, &peers{}
 	return operator.New(operator.Config{State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: a, Cluster: p, Dir: t.TempDir()}), a, p
 }
 
@@ -163,7 +164,7 @@ func TestRestoredSnapshotsAreBounded(t *testing.T) {
 	s := state.New()
 	room := int64(1000)
 	r := operator.New(operator.Config{
-		State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &archive{}, Cluster: &peers{}, Dir: t.TempDir(),
+		State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &fakeArchive{}, Cluster: &peers{}, Dir: t.TempDir(),
 		SnapshotMax: 100, FreeBytes: func(*os.File) (int64, error) { return room, nil },
 	})
 	send := func(first, second int) error {

@@ -9,23 +9,24 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/archive"
 	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // slowArchive takes longer to write than a transfer may lie idle.
-type slowArchive struct{ archive }
+type slowArchive struct{ fakeArchive }
 
-func (a *slowArchive) SaveArchive(ctx context.Context, w io.Writer, redacted bool) (fsm.Meta, error) {
+func (a *slowArchive) SaveArchive(ctx context.Context, w io.Writer, redacted bool) (archive.Meta, error) {
 	time.Sleep(10 * time.Minute)
-	return a.archive.SaveArchive(ctx, w, redacted)
+	return a.fakeArchive.SaveArchive(ctx, w, redacted)
 }
 
 func TestASnapshotThatTakesLongToMakeIsHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := state.New()
 		body := make([]byte, api.PieceMax+1)
-		r := operator.New(operator.Config{State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &slowArchive{archive{body: body}}, Cluster: &peers{}, Dir: t.TempDir()})
+		r := operator.New(operator.Config{State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &slowArchive{fakeArchive{body: body}}, Cluster: &peers{}, Dir: t.TempDir()})
 		out, err := r.ReadSnapshot(t.Context(), &api.SnapshotReadRequest{})
 		if err != nil || out.Size != int64(len(body)) || out.EOF {
 			t.Fatalf("%+v %v", out, err)

@@ -16,12 +16,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/archive"
 )
 
 // Archive saves and restores the whole state.
 type Archive interface {
-	SaveArchive(ctx context.Context, w io.Writer, redacted bool) (fsm.Meta, error)
+	SaveArchive(ctx context.Context, w io.Writer, redacted bool) (archive.Meta, error)
 	RestoreArchive(ctx context.Context, r io.Reader, force bool) error
 }
 

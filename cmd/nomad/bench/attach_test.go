@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/store"
 	clientvolumes "github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
@@ -60,7 +61,7 @@ func BenchmarkAttach(b *testing.B) {
 type storage struct {
 	tb      testing.TB
 	state   *state.Store
-	raft    *fsm.Raft
+	raft    *consensus.Raft
 	service *volumes.Service
 	node    *clientvolumes.Service
 	// external are the ids of the volumes at the driver.
@@ -103,7 +104,7 @@ func (v *storage) lead(dir string, registry *fsm.Registry) {
 		v.tb.Fatal(err)
 	}
 	v.tb.Cleanup(func() { _ = l.Close() })
-	v.raft, err = fsm.Open(fsm.Config{
+	v.raft, err = consensus.Open(consensus.Config{
 		ID: "s1", Advertise: l.Addr().String(), Dir: dir, Single: true, State: v.state, Registry: registry, Listener: l,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", address)

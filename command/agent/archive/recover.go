@@ -13,12 +13,12 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/fsm/recovery"
 )
 
 // Recover looks at the raft log in the data directory of a stopped agent. It changes the log, after a copy was made,
 // when an entry is to be skipped or cut, or a file of peers is given.
-func Recover(dataDir string, skip, cut uint64, peersFile string) (*fsm.Recovered, error) {
+func Recover(dataDir string, skip, cut uint64, peersFile string) (*recovery.Result, error) {
 	server, err := serverDir(dataDir)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func Recover(dataDir string, skip, cut uint64, peersFile string) (*fsm.Recovered
 	if err != nil {
 		return nil, fault.New(fault.NotFound, "the server's id: %w", err)
 	}
-	r := fsm.Recovery{
+	r := recovery.Plan{
 		Dir: filepath.Join(server, "raft"), ID: strings.TrimSpace(string(id)), Registry: nomad.Commands(),
 		Skip: skip, Cut: cut, Now: time.Now(), Log: hclog.NewNullLogger(),
 	}
@@ -36,7 +36,7 @@ func Recover(dataDir string, skip, cut uint64, peersFile string) (*fsm.Recovered
 			return nil, err
 		}
 	}
-	return fsm.Recover(r)
+	return recovery.Run(r)
 }
 
 // serverDir finds the server's directory in that of its agent.
@@ -81,7 +81,7 @@ func peers(path string) ([]api.RaftServer, error) {
 }
 
 // Words describe what was found and done, line by line.
-func Words(r *fsm.Recovered) []string {
+func Words(r *recovery.Result) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if r.Backup != "" {

@@ -1,0 +1,2 @@
+// Package recovery inspects and repairs the raft log of a stopped server for `nomad operator raft recover`.
+package recovery
