@@ -85,6 +85,27 @@ func (a *Allocation) Port(task, label string) *PortMapping {
 	return res.Tasks[task].port(label)
 }
 
+// OwnAddress returns the address of the allocation that an address mode of a service, alloc or alloc_ipv6, stands for; empty
+// when there is none.
+func (a *Allocation) OwnAddress(mode string) string {
+	switch n := a.NetworkStatus; {
+	case n == nil:
+		return ""
+	case mode == AddressModeAlloc6:
+		return n.AddressIPv6
+	default:
+		return n.Address
+	}
+}
+
+// Inside returns the port within the network of the allocation.
+func (p *PortMapping) Inside() int {
+	if p.To > 0 {
+		return p.To
+	}
+	return p.Value
+}
+
 // port returns the port of a task with that label; nil when there is none.
 func (r *AllocatedTaskResources) port(label string) *PortMapping {
 	if r == nil {

@@ -2,6 +2,12 @@ package api
 
 import "time"
 
+// The address modes of services that stand for the network of the allocation.
+const (
+	AddressModeAlloc  = "alloc"
+	AddressModeAlloc6 = "alloc_ipv6"
+)
+
 // Service is a service that a group or task offers.
 type Service struct {
 	Name              string            `hcl:"name,optional" msg:",omitempty"`

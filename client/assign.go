@@ -71,7 +71,7 @@ func known(records map[string]*store.AllocRecord) map[string]volumes.Known {
 func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.AllocRecord) error {
 	e := &entry{}
 	made, err := allocs.New(allocs.Config{
-		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: c.mounts(a), Checks: c.checks,
+		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: c.mounts(a), Networks: c.networks, Checks: c.checks,
 		Tasks: func(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (allocs.Tasks, error) {
 			g, err := c.group(a, dir, old, changed)
 			if err != nil {
@@ -107,6 +107,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 			Servers: afterRegistration{c.conf.Servers, c.registered, c.credential}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
 		Secrets:   &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
+		Network:   func() string { return c.networks.Path(a) },
 		Artifacts: c.artifacts, ServeAPI: serve, Templates: c.templates,
 		Mounted:  func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:    func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },

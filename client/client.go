@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/networks"
 	"github.com/open-nomad/open-nomad/client/sessions"
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
@@ -46,8 +47,10 @@ type Client struct {
 	drivers map[string]*adopted
 	watch   *fingerprint.Drivers
 	volumes *volumes.Service
-	stats   *stats.Host
-	checks  *checks.Prober
+	// networks makes the networks of allocations.
+	networks *networks.Service
+	stats    *stats.Host
+	checks   *checks.Prober
 	// sessions run commands of users in tasks.
 	sessions  *sessions.Table
 	hostEnv   map[string]string
@@ -142,6 +145,8 @@ func New(conf Config) (*Client, error) {
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1), pages: make(chan struct{}, pagesMax),
 	}
+	conf.Networks.NodeID, conf.Networks.Log = id, log.Named("networks")
+	c.networks = networks.New(conf.Networks)
 	c.sessions = sessions.New(log.Named("sessions"))
 	c.tried = make(chan struct{})
 	c.disksTried = sync.OnceFunc(func() { close(c.tried) })

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/client/networks"
 	"github.com/open-nomad/open-nomad/client/secrets"
 	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/internal/inspect"
@@ -93,7 +94,9 @@ type Config struct {
 	ReservedCores   string
 	ReservableCores string
 	// HostNetworks are the networks of the host that ports may name.
-	HostNetworks  map[string]*api.HostNetworkInfo
+	HostNetworks map[string]*api.HostNetworkInfo
+	// Networks is how allocations get networks of their own; New sets the node.
+	Networks      networks.Config
 	NodeMaxAllocs int
 	HostVolumes   map[string]*api.HostVolumeInfo
 
@@ -148,7 +151,7 @@ func Default() Config {
 		Region: api.GlobalRegion, Datacenter: "dc1", NodePool: api.NodePoolDefault,
 		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
 		GC: gc.DefaultLimits(), GCInterval: time.Minute, Artifacts: artifacts.Default(),
-		Templates: Templates{Denied: templates.DeniedDefault()},
+		Templates: Templates{Denied: templates.DeniedDefault()}, Networks: networks.Default(),
 	}
 }
 
@@ -179,5 +182,5 @@ func (c *Config) validate() error {
 	case c.Log == nil:
 		return fault.New(fault.Invalid, "client: a logger is required")
 	}
-	return nil
+	return c.Networks.Check()
 }

@@ -133,6 +133,7 @@ func (c *Client) fill(ctx context.Context) error {
 	}, n); err != nil {
 		return err
 	}
+	c.networks.Fingerprint(n)
 	if n.Attributes["unique.hostname"] == "" {
 		n.Attributes["unique.hostname"], _ = os.Hostname()
 	}

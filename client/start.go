@@ -62,6 +62,7 @@ func (c *Client) takeOver(ctx, life context.Context) (map[string]*store.AllocRec
 	err = c.first(ctx, "recover the tasks", c.conf.RawExec.StateDir, func() error {
 		c.adopt(life, records)
 		c.volumes.Restored(known(records))
+		c.networks.Restored(ctx, func(id string) bool { return records[id] != nil })
 		return nil
 	})
 	return records, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,14 @@ type Volumes interface {
 	Adopt(a *api.Allocation) (map[string]driver.Mount, error)
 	// Down unmounts them, also when Up failed or an earlier agent process ran it.
 	Down(ctx context.Context, allocID string) error
+}
+
+// Networks makes the networks of allocations whose groups do not use that of the host.
+type Networks interface {
+	// Up makes the network, or what is missing of it. The status is nil when the allocation has no address of its own.
+	Up(ctx context.Context, a *api.Allocation) (*api.AllocNetworkStatus, error)
+	// Down removes it, also when Up failed or an earlier agent process ran it.
+	Down(ctx context.Context, a *api.Allocation) error
 }
 
 // Tasks is the group of tasks of one allocation.
@@ -63,6 +72,8 @@ type Config struct {
 	Store   Store
 	Journal steps.Journal
 	Volumes Volumes
+	// Networks makes the networks; nil makes none.
+	Networks Networks
 	// Tasks makes the tasks; changed is called after every change of a task and does not block.
 	Tasks func(a *api.Allocation, dir dirs.Alloc, restored map[string]*store.TaskRecord, changed func()) (Tasks, error)
 	// Checks runs the checks of services; nil when there are none.
@@ -181,9 +192,43 @@ func (a *Alloc) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
 // Update takes over the servers' current version of the allocation.
 func (a *Alloc) Update(next *api.Allocation) {
 	a.mu.Lock()
-	next = keepHealth(a.alloc, next)
+	next = keepNetwork(a.alloc, keepHealth(a.alloc, next))
 	a.alloc = next
 	a.mu.Unlock()
+	a.adopt(next)
+	if next.ServerTerminal() {
+		a.Stop()
+	}
+}
+
+// setNetwork takes over the network that the allocation got.
+func (a *Alloc) setNetwork(status *api.AllocNetworkStatus) {
+	a.mu.Lock()
+	if now := a.alloc.NetworkStatus; now != nil && reflect.DeepEqual(now, status) {
+		a.mu.Unlock()
+		return
+	}
+	next := *a.alloc
+	next.NetworkStatus = status
+	a.alloc = &next
+	a.mu.Unlock()
+	a.adopt(&next)
+	a.conf.Changed(a.id)
+}
+
+// keepNetwork copies the network that the allocation has on this node, which the servers may not have received, into the
+// servers' version.
+func keepNetwork(now, next *api.Allocation) *api.Allocation {
+	if now == nil || now.NetworkStatus == nil {
+		return next
+	}
+	kept := *next
+	kept.NetworkStatus = now.NetworkStatus
+	return &kept
+}
+
+// adopt stores the present version of the allocation and passes it on.
+func (a *Alloc) adopt(next *api.Allocation) {
 	if err := a.conf.Store.PutAlloc(next); err != nil {
 		a.conf.Log.Error("store allocation", "alloc_id", a.id, "error", err)
 	}
@@ -192,9 +237,6 @@ func (a *Alloc) Update(next *api.Allocation) {
 		a.checks.Update(next)
 	}
 	a.beat()
-	if next.ServerTerminal() {
-		a.Stop()
-	}
 }
 
 // Run leads the allocation to its end and returns nil; when ctx ends it leaves tasks and mounts as they

@@ -32,7 +32,7 @@ func (a *Alloc) list() []steps.Step[Scope] {
 		directories{a.building, a.dir, a.tellWaiting},
 		predecessors{a.conf.Ended},
 		data{a},
-		// The network step comes here; tasks in host mode need none.
+		network{a},
 		volumes{a.conf.Volumes},
 		workload{a.tasks},
 	}
@@ -185,6 +185,33 @@ func (s predecessors) Up(ctx context.Context, scope *Scope) error {
 }
 
 func (predecessors) Down(context.Context, *Scope) error { return nil }
+
+// network makes the network of the allocation when its group asks for another one than the host's.
+type network struct{ *Alloc }
+
+func (network) Name() string { return "network" }
+
+func (s network) Up(ctx context.Context, scope *Scope) error {
+	if s.conf.Networks == nil {
+		return nil
+	}
+	status, err := s.conf.Networks.Up(ctx, scope.Alloc)
+	if err != nil {
+		return err
+	}
+	if status != nil {
+		s.setNetwork(status)
+		scope.Alloc = s.Present()
+	}
+	return nil
+}
+
+func (s network) Down(ctx context.Context, scope *Scope) error {
+	if s.conf.Networks == nil {
+		return nil
+	}
+	return s.conf.Networks.Down(ctx, scope.Alloc)
+}
 
 // volumes mounts and unmounts what the group asks for. Groups without volumes are taken down too: they may have
 // provided a plugin.

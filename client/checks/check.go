@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -86,7 +87,7 @@ func resolve(a *api.Allocation, s *api.Service, spec api.ServiceCheck, task, nod
 		label = s.PortLabel
 	}
 	if spec.Type != typeScript {
-		c.address, c.problem = endpoint(a, task, replace(label), replace(s.Address), nodeAddress)
+		c.address, c.problem = endpoint(a, task, replace(label), replace(s.Address), nodeAddress, cmp.Or(spec.AddressMode, s.AddressMode))
 	}
 	c.id = c.hash(a)
 	return c
@@ -103,12 +104,18 @@ func (c *check) hash(a *api.Allocation) string {
 }
 
 // endpoint returns the address of a port, which is given by its label or its number, or the reason why there is none.
-func endpoint(a *api.Allocation, task, label, literal, nodeAddress string) (address, problem string) {
+func endpoint(a *api.Allocation, task, label, literal, nodeAddress, mode string) (address, problem string) {
 	if label == "" {
 		return "", "the service and the check have no port"
 	}
 	host, port := nodeAddress, 0
-	if p := a.Port(task, label); p != nil {
+	own := mode == api.AddressModeAlloc || mode == api.AddressModeAlloc6
+	if own {
+		host = a.OwnAddress(mode)
+	}
+	if p := a.Port(task, label); p != nil && own {
+		port = p.Inside()
+	} else if p != nil {
 		host, port = p.HostIP, p.Value
 	} else if number, err := strconv.ParseUint(label, 10, 16); err == nil && number > 0 {
 		port = int(number)
@@ -119,7 +126,7 @@ func endpoint(a *api.Allocation, task, label, literal, nodeAddress string) (addr
 		host = literal
 	}
 	if host == "" {
-		return "", "the node has no address"
+		return "", "there is no address of mode " + cmp.Or(mode, "host")
 	}
 	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port)), ""
 }

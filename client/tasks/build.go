@@ -54,6 +54,9 @@ func (s driverTask) up(_ context.Context, a *attempt) error {
 	if err := a.env.Unknown(); err != nil {
 		return err
 	}
+	if job.Network != "" && !a.driver.Capabilities().Networks {
+		return fault.New(fault.Unimplemented, "driver %s runs tasks in the network of the host only, not in one of mode %s", a.spec.Driver, job.NetworkMode)
+	}
 	a.job = job
 	return a.driver.ValidateConfig(job.Config)
 }

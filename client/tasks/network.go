@@ -21,6 +21,9 @@ func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
 	if g := a.Group(); g != nil && len(g.Networks) > 0 {
 		job.NetworkMode = g.Networks[0].Mode
 	}
+	if t.g.conf.Network != nil {
+		job.Network = t.g.conf.Network()
+	}
 	if a.AllocatedResources == nil {
 		return
 	}

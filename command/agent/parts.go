@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/client/networks"
 	"github.com/open-nomad/open-nomad/client/templates"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
@@ -142,6 +144,7 @@ func (a *agent) clientConfig() client.Config {
 	for name, h := range in.HostNetworks {
 		c.HostNetworks[name] = &api.HostNetworkInfo{Name: name, CIDR: h.CIDR, Interface: h.Interface, ReservedPorts: h.ReservedPorts}
 	}
+	c.Networks = bridgeOf(in)
 	c.HostVolumes = map[string]*api.HostVolumeInfo{}
 	for name, v := range in.HostVolumes {
 		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
@@ -161,6 +164,19 @@ func (a *agent) clientConfig() client.Config {
 		c.Telemetry.Meta = t.AllowedMetadata
 	}
 	c.Dev, c.Log = a.cfg.Dev && a.cfg.DataDir == "", a.log
+	return c
+}
+
+// bridgeOf translates the configuration of the bridge, which was checked before.
+func bridgeOf(in config.Client) networks.Config {
+	c := networks.Default()
+	c.Bridge, c.Hairpin, c.Wildcard = cmp.Or(in.BridgeName, c.Bridge), in.BridgeHairpin, in.BindWildcard
+	if p, err := netip.ParsePrefix(in.BridgeSubnet); err == nil {
+		c.Subnet = p
+	}
+	if p, err := netip.ParsePrefix(in.BridgeSubnet6); err == nil {
+		c.Subnet6 = p
+	}
 	return c
 }
 

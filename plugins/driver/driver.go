@@ -82,6 +82,8 @@ type Capabilities struct {
 	Exec bool
 	// Isolation is the part of the host that a task sees; it defines which paths the environment of the task holds.
 	Isolation Isolation
+	// Networks is set when [Task].Network and Hostname are honoured.
+	Networks bool
 	// Remote is set when tasks do not run on this host.
 	Remote bool
 }

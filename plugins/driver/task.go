@@ -43,6 +43,9 @@ type Task struct {
 	Devices   []Device
 	// NetworkMode is that of the group's network; empty and "host" are the network of the host.
 	NetworkMode string
+	// Network is the path of the network namespace that the task runs in; empty is that of the host. Hostname is the name of
+	// the host that the task sees; empty is that of the host.
+	Network, Hostname string
 	// Ports are those that the scheduler gave to the group, and to the task.
 	Ports []Port
 	// Event records an event of the task for people, such as the progress of a download; nil records none.

@@ -206,6 +206,14 @@ type Client struct {
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
 	// HostNetworks are the networks of the host that ports may name.
 	HostNetworks map[string]HostNetwork `hcl:"host_network"`
+	// BridgeName, BridgeSubnet and BridgeSubnet6 describe the bridge of allocations; empty means the defaults, and no IPv6.
+	BridgeName    string `hcl:"bridge_network_name"`
+	BridgeSubnet  string `hcl:"bridge_network_subnet"`
+	BridgeSubnet6 string `hcl:"bridge_network_subnet_ipv6"`
+	// BridgeHairpin lets an allocation reach itself through its port of the bridge.
+	BridgeHairpin bool `hcl:"bridge_network_hairpin_mode"`
+	// BindWildcard forwards ports of the default host network on all addresses of the host.
+	BindWildcard bool `hcl:"bind_wildcard_default_host_network"`
 	// Artifact limits downloads of artifacts.
 	Artifact Artifact `hcl:"artifact"`
 	// ReservableCores are the cores that tasks may reserve, such as "0-3,6"; empty means all.
@@ -394,7 +402,8 @@ func Default() *Config {
 		Telemetry: defaultTelemetry(),
 		UI:        UI{Enabled: true, ShowCLIHints: true},
 		Client: Client{
-			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
+			BindWildcard: true,
+			NodePool:     "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
 			Artifact: Artifact{
 				HTTPReadTimeout: download, HTTPMaxSize: "100GB", GCSTimeout: download, GitTimeout: download, HgTimeout: download, S3Timeout: download,
 				FileCount: 4096, Size: "100GB",

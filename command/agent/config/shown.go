@@ -122,8 +122,10 @@ func (c Client) shown() map[string]any {
 		},
 		"GCInterval": c.GCInterval, "GCParallelDestroys": c.GCParallel, "GCDiskUsageThreshold": c.GCDiskUsage,
 		"GCInodeUsageThreshold": c.GCInodeUsage, "GCMaxAllocs": c.GCMaxAllocs, "NodeMaxAllocs": c.NodeMaxAllocs,
-		"HostVolumes": volumes, "HostNetworks": networks, "ReservableCores": c.ReservableCores,
-		"ServerJoin": c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "DisableRemoteExec": c.DisableRemoteExec, "Drain": drain, "Artifact": c.Artifact.shown(),
+		"HostVolumes": volumes, "HostNetworks": networks, "BridgeNetworkName": c.BridgeName, "BridgeNetworkSubnet": c.BridgeSubnet,
+		"BridgeNetworkSubnetIPv6": c.BridgeSubnet6, "BridgeNetworkHairpinMode": c.BridgeHairpin, "BindWildcardDefaultHostNetwork": c.BindWildcard,
+		"ReservableCores": c.ReservableCores,
+		"ServerJoin":      c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "DisableRemoteExec": c.DisableRemoteExec, "Drain": drain, "Artifact": c.Artifact.shown(),
 		"TemplateConfig": map[string]any{
 			"FunctionDenylist": c.Template.DeniedFunctions(), "Wait": c.Template.Wait.shown(), "WaitBounds": c.Template.Bounds.shown(),
 			"MaxStale": c.Template.MaxStale.String(), "BlockQueryWaitTime": c.Template.BlockQueryWait.String(), "NomadRetry": map[string]any{

@@ -17,6 +17,9 @@ func Later(j *api.Job) []error {
 		l.services(where, g.Services)
 		for _, n := range g.Networks {
 			l.network(where, n)
+			for _, t := range g.Tasks {
+				l.asks(t.Driver == "docker" && ownNetwork(g), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
+			}
 		}
 		for _, name := range sorted(g.Volumes) {
 			if v := g.Volumes[name]; v != nil {
@@ -29,6 +32,11 @@ func Later(j *api.Job) []error {
 		}
 	}
 	return l.errs
+}
+
+// ownNetwork reports whether the allocations of a group have networks of their own.
+func ownNetwork(g *api.TaskGroup) bool {
+	return len(g.Networks) > 0 && g.Networks[0].Mode != "" && g.Networks[0].Mode != "host"
 }
 
 type later struct{ errs []error }
@@ -56,14 +64,14 @@ func (l *later) services(where string, all []*api.Service) {
 				{"expose", k.Expose},
 				{"advertise", k.Advertise != ""},
 				{"failures_before_warning", k.FailuresBeforeWarning != 0},
-				{"address_mode " + k.AddressMode, k.AddressMode == "driver" || strings.HasPrefix(k.AddressMode, "alloc")},
+				{"address_mode " + k.AddressMode, k.AddressMode == "driver"},
 			} {
 				l.asks(f.set, where, fmt.Sprintf("%s: check %q: %s", at, brief(k.Name), f.name))
 			}
 		}
 		l.asks(s.Connect != nil, where, at+": connect")
 		l.asks(s.Identity != nil, where, at+": identity")
-		l.asks(s.AddressMode == "driver" || strings.HasPrefix(s.AddressMode, "alloc"), where, at+": address_mode "+s.AddressMode)
+		l.asks(s.AddressMode == "driver", where, at+": address_mode "+s.AddressMode)
 	}
 }
 
@@ -71,7 +79,7 @@ func (l *later) network(where string, n *api.NetworkResource) {
 	l.asks(n.DNS != nil, where, "network: dns")
 	l.asks(n.Hostname != "", where, "network: hostname")
 	l.asks(n.CNI != nil, where, "network: cni")
-	l.asks(n.Mode == "bridge" || n.Mode == "none" || strings.HasPrefix(n.Mode, "cni/"), where, "network: mode "+n.Mode)
+	l.asks(strings.HasPrefix(n.Mode, "cni/"), where, "network: mode "+n.Mode)
 }
 
 func (l *later) task(where string, t *api.Task) {

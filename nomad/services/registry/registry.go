@@ -97,7 +97,7 @@ func instance(a *api.Allocation, n *api.Node, s *api.Service, of string, task *a
 		out.Tags = append(out.Tags, replace(tag))
 	}
 	out.ID = "_nomad-task-" + a.ID + "-" + of + "-" + out.ServiceName + "-" + label
-	out.Address, out.Port = endpoint(a, n, task.Name, label)
+	out.Address, out.Port = endpoint(a, n, task.Name, label, s.AddressMode)
 	if s.Address != "" {
 		out.Address = replace(s.Address)
 	}
@@ -105,10 +105,17 @@ func instance(a *api.Allocation, n *api.Node, s *api.Service, of string, task *a
 }
 
 // endpoint returns the address and the port that a label or a number stands for; no label is the address of the node.
-func endpoint(a *api.Allocation, n *api.Node, task, label string) (string, int) {
-	if p := a.Port(task, label); p != nil {
+// The address modes of an allocation's own network are for ports within it.
+func endpoint(a *api.Allocation, n *api.Node, task, label, mode string) (string, int) {
+	p := a.Port(task, label)
+	port, _ := strconv.Atoi(label)
+	switch own := mode == api.AddressModeAlloc || mode == api.AddressModeAlloc6; {
+	case own && p != nil:
+		return a.OwnAddress(mode), p.Inside()
+	case own:
+		return a.OwnAddress(mode), port
+	case p != nil:
 		return p.HostIP, p.Value
 	}
-	port, _ := strconv.Atoi(label)
 	return n.Address(), port
 }

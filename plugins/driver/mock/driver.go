@@ -41,7 +41,7 @@ func (d *Driver) Name() string { return Name }
 
 // Capabilities of mock_driver: it accepts mounts and makes none.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone}
+	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Networks: true, Isolation: driver.IsolationNone}
 }
 
 // ValidateConfig checks the config block of a task.

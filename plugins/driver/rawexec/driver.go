@@ -113,7 +113,7 @@ func (d *Driver) prepareState() (string, error) {
 
 // Capabilities of the driver: mounts, signals and commands; raw_exec has no isolation.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Owners: true, Signals: true, Exec: true, Isolation: d.isolation()}
+	return driver.Capabilities{Mounts: true, Owners: true, Signals: true, Exec: true, Networks: true, Isolation: d.isolation()}
 }
 
 // ValidateConfig checks the config block of a task.

@@ -39,7 +39,7 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	s := &frame.Spec{
 		TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, d.baseOf(t)),
 		Programs: programs(c.Command, d.baseOf(t), t.Env["PATH"]), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj),
-		Isolation: isolation,
+		Isolation: isolation, Network: t.Network, Hostname: t.Hostname,
 	}
 	if t.AllocDir != "" {
 		s.AllocDir = filepath.Clean(t.AllocDir)

@@ -15,6 +15,7 @@ func sample() frame.Spec {
 		Memory: 9, Join: []string{"/j"}, Cores: []int64{0, 65}, Scopes: []string{"/c"}, Limits: []frame.Limit{{Dir: "/c", File: "f", Value: "1", Must: true}, {}}, OOMScore: -5, Lease: 7, LeaseFrom: 8, Unmount: []string{"/m"}, LeaseCut: 9, LeaseEnd: 10, Beside: []string{"/n"},
 		LeaseOf: "a", LeaseFile: "/l", Shared: true, Container: "c",
 		Isolation: frame.Isolation{On: true, Root: []frame.Mount{{Source: "/usr", Destination: "/usr"}}, PID: true, IPC: true, Bounding: 5, Ambient: 1},
+		Network:   "/run/n", Hostname: "h",
 	}
 }
 

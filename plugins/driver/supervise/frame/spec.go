@@ -72,6 +72,10 @@ type Spec struct {
 
 	// Isolation is how the task is kept apart from the host.
 	Isolation Isolation
+
+	// Network is the path of the network namespace of the task; empty means that of the host. Hostname is the host name that
+	// the task sees; empty means that of the host.
+	Network, Hostname string
 }
 
 // Limit is a value to write to a file of a cgroup of the task: Dir is its own Cgroup or one of its Scopes.
@@ -161,6 +165,8 @@ func (s *Spec) Encode() []byte {
 	w.num(s.Isolation.Bounding)
 	w.num(s.Isolation.Ambient)
 	w.str(s.Container)
+	w.str(s.Network)
+	w.str(s.Hostname)
 	return w
 }
 
@@ -213,6 +219,7 @@ func (s *Spec) Decode(b []byte) error {
 	i.On, i.Root, i.PID, i.IPC = r.flag(), r.mounts(), r.flag(), r.flag()
 	i.Bounding, i.Ambient = r.num(), r.num()
 	s.Container = r.str()
+	s.Network, s.Hostname = r.str(), r.str()
 	return r.end()
 }
 

@@ -20,6 +20,11 @@ func makeRoot(spec *frame.Spec) *frame.Failed {
 	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
 		return failed(false, "detach the mount namespace: "+err.Error())
 	}
+	if spec.Hostname != "" {
+		if err := syscall.Sethostname([]byte(spec.Hostname)); err != nil {
+			return failed(false, "set the host name "+spec.Hostname+": "+err.Error())
+		}
+	}
 	places, f := open(spec)
 	if f != nil {
 		return f

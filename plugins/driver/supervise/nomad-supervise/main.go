@@ -56,8 +56,8 @@ func main() {
 	if !readSpec(agentFD, &s.spec) {
 		syscall.Exit(frame.ExitUnasked)
 	}
-	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 || s.spec.Isolation.On {
-		runtime.LockOSThread() // a mount namespace is one of a thread; the lock costs another thread, so others do without
+	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 || s.spec.Isolation.On || s.spec.Network != "" || s.spec.Hostname != "" {
+		runtime.LockOSThread() // a namespace is one of a thread; the lock costs another thread, so others do without
 	}
 	if f := s.start(); f != nil {
 		s.cgroup.remove()

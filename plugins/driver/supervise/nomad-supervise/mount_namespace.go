@@ -14,12 +14,7 @@ func openNamespace() (int, error) {
 	return syscall.Open("/proc/thread-self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 }
 
-func setNamespace(fd int) error {
-	if _, _, err := syscall.RawSyscall(sysSetns, uintptr(fd), syscall.CLONE_NEWNS, 0); err != 0 {
-		return err
-	}
-	return nil
-}
+func setNamespace(fd int) error { return setns(fd, syscall.CLONE_NEWNS) }
 
 // makeView makes the namespace with the task's mounts and does something in it. The thread is the host's again after it.
 func makeView(spec *frame.Spec, do func() *frame.Failed) (*view, *frame.Failed) {

@@ -153,6 +153,11 @@ func fork(spec *frame.Spec, program string, args []string, attr *syscall.ProcAtt
 		return 0, failed(false, "\"oom_score_adj\": "+err.Error())
 	}
 	defer restore()
+	leaveNetwork, f := enterNetwork(spec)
+	if f != nil {
+		return 0, f
+	}
+	defer leaveNetwork()
 	if spec.Isolation.On {
 		return forkIsolated(spec, program, args, attr, v != nil)
 	}
