@@ -37,13 +37,13 @@ type agent struct {
 }
 
 // startServer starts a cluster of one server.
-func startServer(tb testing.TB) *agent {
+func startServer(tb testing.TB, blocks ...string) *agent {
 	tb.Helper()
-	return startServers(tb, 1)[0]
+	return startServers(tb, 1, blocks...)[0]
 }
 
-// startServers starts a cluster of n servers and waits until each knows the leader.
-func startServers(tb testing.TB, n int) []*agent {
+// startServers starts a cluster of n servers, with further blocks of their configuration, and waits until each knows the leader.
+func startServers(tb testing.TB, n int, blocks ...string) []*agent {
 	tb.Helper()
 	if os.Getenv("NOMAD_BIN") == "" {
 		tb.Skip("NOMAD_BIN does not name the program: run make bench")
@@ -88,7 +88,8 @@ server {
 limits {
   http_max_conns_per_client = 0
   rpc_max_conns_per_client = 0
-}`, i, filepath.Join(dir, "data"), web, rpc, serf[i], n, peers)
+}
+%s`, i, filepath.Join(dir, "data"), web, rpc, serf[i], n, peers, strings.Join(blocks, "\n"))
 		if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
 			tb.Fatal(err)
 		}
