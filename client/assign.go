@@ -107,7 +107,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 			Servers: afterRegistration{c.conf.Servers, c.registered, c.credential}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
 		Secrets:   &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
-		Network:   func() string { return c.networks.Path(a) },
+		Network:   func() tasks.Network { return c.networkOf(a) },
 		Artifacts: c.artifacts, ServeAPI: serve, Templates: c.templates,
 		Mounted:  func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:    func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
@@ -340,4 +340,13 @@ func (c *Client) find(id string) (*entry, error) {
 		return e, nil
 	}
 	return nil, fault.New(fault.NotFound, "Unknown allocation %q", id)
+}
+
+// networkOf returns the network of an allocation as its tasks see it.
+func (c *Client) networkOf(a *api.Allocation) tasks.Network {
+	n := tasks.Network{Namespace: c.networks.Path(a), Hostname: c.networks.Hostname(a)}
+	for _, f := range c.networks.Files(a) {
+		n.Files = append(n.Files, driver.Mount{Source: f.Path, Destination: f.At, ReadOnly: true})
+	}
+	return n
 }

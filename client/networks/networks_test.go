@@ -233,7 +233,7 @@ func left(t testing.TB, s *Service) (all []string) {
 	for _, e := range rules {
 		all = append(all, fmt.Sprintf("rule %v", e))
 	}
-	for _, pattern := range []string{"netns/*/*", "leases/*/*", "leases/.*"} {
+	for _, pattern := range []string{"netns/*/*", "files/*/*", "leases/*/*", "leases/.*"} {
 		files, err := filepath.Glob(filepath.Join(s.conf.Dir, pattern))
 		must(t, err)
 		all = append(all, files...)

@@ -153,7 +153,7 @@ func (s *Service) attach(ctx context.Context, a *api.Allocation) (*lease, error)
 	if err := s.firewall.forward(ctx, l); err != nil {
 		return nil, err
 	}
-	return l, nil
+	return l, s.writeFiles(a, l)
 }
 
 // Down removes what Up made for the allocation, also when an earlier agent process has made it, or a part of it.
@@ -179,7 +179,7 @@ func (s *Service) remove(ctx context.Context, allocID string) error {
 			return err
 		}
 	}
-	if err := s.removeNamespace(allocID); err != nil {
+	if err := errors.Join(s.removeFiles(allocID), s.removeNamespace(allocID)); err != nil {
 		return err
 	}
 	if l != nil {

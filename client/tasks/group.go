@@ -53,8 +53,8 @@ type Config struct {
 	Driver func(name string) (driver.Driver, error)
 	// Plugin returns what a csi_plugin task needs; isolated is set when the task has file system isolation.
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
-	// Network returns the network namespace that the tasks run in; empty, or a nil func, is that of the host.
-	Network func() string
+	// Network returns the network that the tasks run in; a nil func is that of the host.
+	Network func() Network
 	// Identities signs the identities of tasks; nil when the node has none.
 	Identities Signer
 	// ServeAPI begins to serve the API on the socket of a task until the listener is closed; nil when there is none.

@@ -1,12 +1,22 @@
 package tasks
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // eventDriver is the type of events that drivers report.
 const eventDriver = "Driver"
+
+// Network is the network of an allocation as its tasks see it.
+type Network struct {
+	// Namespace is the path of the network namespace; empty is that of the host. Hostname is empty for that of the host.
+	Namespace, Hostname string
+	// Files replace files of the host, such as resolv.conf.
+	Files []driver.Mount
+}
 
 // describeNetwork adds to a task what drivers that isolate need to know: the ports, the node's name and size, and a way to
 // report events.
@@ -22,7 +32,8 @@ func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
 		job.NetworkMode = g.Networks[0].Mode
 	}
 	if t.g.conf.Network != nil {
-		job.Network = t.g.conf.Network()
+		n := t.g.conf.Network()
+		job.Network, job.Hostname, job.Mounts = n.Namespace, n.Hostname, slices.Concat(n.Files, job.Mounts)
 	}
 	if a.AllocatedResources == nil {
 		return

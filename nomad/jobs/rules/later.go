@@ -16,7 +16,7 @@ func Later(j *api.Job) []error {
 		where := fmt.Sprintf("group %q", brief(g.Name))
 		l.services(where, g.Services)
 		for _, n := range g.Networks {
-			l.network(where, n)
+			l.network(where, n, true)
 			for _, t := range g.Tasks {
 				l.asks(t.Driver == "docker" && ownNetwork(g), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
 			}
@@ -75,9 +75,10 @@ func (l *later) services(where string, all []*api.Service) {
 	}
 }
 
-func (l *later) network(where string, n *api.NetworkResource) {
-	l.asks(n.DNS != nil, where, "network: dns")
-	l.asks(n.Hostname != "", where, "network: hostname")
+func (l *later) network(where string, n *api.NetworkResource, group bool) {
+	bridge := group && n.Mode == modeBridge
+	l.asks(n.DNS != nil && !bridge, where, "network: dns without mode bridge")
+	l.asks(n.Hostname != "" && !bridge, where, "network: hostname without mode bridge")
 	l.asks(n.CNI != nil, where, "network: cni")
 	l.asks(strings.HasPrefix(n.Mode, "cni/"), where, "network: mode "+n.Mode)
 }
@@ -97,7 +98,7 @@ func (l *later) task(where string, t *api.Task) {
 	}
 	if r := t.Resources; r != nil {
 		for _, n := range r.Networks {
-			l.network(where+", resources", n)
+			l.network(where+", resources", n, false)
 		}
 	}
 }

@@ -29,6 +29,9 @@ func TestEveryFieldOfAJobIsDoneOrRefusedOrNamedInAWarning(t *testing.T) {
 		delete(kinds, f.Path)
 		j := &api.Job{ID: "j"}
 		f.Set(j)
+		if strings.HasPrefix(f.Path, "TaskGroups[].Networks[].DNS") || f.Path == "TaskGroups[].Networks[].Hostname" {
+			j.TaskGroups[0].Networks[0].Mode = "bridge" // which they are for
+		}
 		errs, warnings := rules.Later(j), rules.Warnings(j, false)
 		switch kind {
 		case "refused":
@@ -68,5 +71,37 @@ func TestHostVolumesOfTheirOwnAreRefused(t *testing.T) {
 		if errs := rules.Later(j); len(errs) != c.want {
 			t.Errorf("%+v: %v", c.request, errs)
 		}
+	}
+}
+
+func TestNetworksThatNoNodeMakesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		network api.NetworkResource
+		driver  string
+		want    string
+	}{
+		{api.NetworkResource{Mode: "bridge", Hostname: "box", DNS: &api.DNSConfig{}}, "exec", ""},
+		{api.NetworkResource{Mode: "none"}, "raw_exec", ""},
+		{api.NetworkResource{Mode: "host"}, "docker", ""},
+		{api.NetworkResource{Mode: "none", Hostname: "box"}, "exec", `group "g": network: hostname without mode bridge: not in this version`},
+		{api.NetworkResource{DNS: &api.DNSConfig{}}, "exec", `group "g": network: dns without mode bridge: not in this version`},
+		{api.NetworkResource{Mode: "cni/x"}, "exec", `group "g": network: mode cni/x: not in this version`},
+		{api.NetworkResource{Mode: "bridge"}, "docker", `group "g", task "t": driver docker with network mode bridge: not in this version`},
+	} {
+		j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Networks: []*api.NetworkResource{&c.network}, Tasks: []*api.Task{{Name: "t", Driver: c.driver}}}}}
+		got := ""
+		for _, err := range rules.Later(j) {
+			got += err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v of %s: %q, want %q", c.network, c.driver, got, c.want)
+		}
+	}
+	j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "t", Resources: &api.Resources{
+		Networks: []*api.NetworkResource{{Mode: "bridge", Hostname: "box"}},
+	}}}}}}
+	if errs := rules.Later(j); len(errs) != 1 {
+		t.Errorf("the network of a task with a host name: %v", errs)
 	}
 }

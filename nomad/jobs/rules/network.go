@@ -2,6 +2,8 @@ package rules
 
 import (
 	"cmp"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-const portMax = 65535
+const (
+	portMax    = 65535
+	modeBridge = "bridge"
+)
+
+// hostName matches the host names that tasks may have: Linux has at most 64 characters.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$`)
 
 func (c *check) network(where string, g *api.TaskGroup) {
 	c.wrong(len(g.Networks) > 1, "%s has %d networks, at most one is possible", where, len(g.Networks))
@@ -17,6 +25,8 @@ func (c *check) network(where string, g *api.TaskGroup) {
 	for _, n := range g.Networks {
 		c.wrong(!slices.Contains([]string{"", "host", "bridge", "none"}, n.Mode) && !strings.HasPrefix(n.Mode, "cni/"),
 			"%s: network mode %q is not host, bridge, none or cni/<name>", where, n.Mode)
+		c.wrong(n.Hostname != "" && !hostName.MatchString(n.Hostname), "%s: network hostname %q is no host name of at most 64 characters", where, brief(n.Hostname))
+		c.dns(where, n.DNS)
 		c.atMost(n.MBits, QuantityMax, "%s: network mbits", where)
 		for _, p := range n.ReservedPorts {
 			c.wrong(p.Value == 0, "%s: reserved port %q has no static number", where, p.Label)
@@ -41,4 +51,18 @@ func (c *check) collides(where string, p api.Port, static map[string]string) {
 	key := cmp.Or(p.HostNetwork, defaultNetwork) + ":" + strconv.Itoa(p.Value)
 	c.wrong(static[key] != "", "%s: ports %q and %q are both %d", where, static[key], p.Label, p.Value)
 	static[key] = p.Label
+}
+
+// dns checks what becomes lines of resolv.conf.
+func (c *check) dns(where string, d *api.DNSConfig) {
+	if d == nil {
+		return
+	}
+	for _, server := range d.Servers {
+		_, err := netip.ParseAddr(server)
+		c.wrong(err != nil, "%s: dns server %q is no IP address", where, brief(server))
+	}
+	for _, word := range slices.Concat(d.Searches, d.Options) {
+		c.wrong(word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == 0x7f }), "%s: dns: %q is empty or has spaces", where, brief(word))
+	}
 }

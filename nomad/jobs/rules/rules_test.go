@@ -290,6 +290,13 @@ var spoiledJobs = []spoiled{
 	{`ports "admin" and "other" are both 8080`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].ReservedPorts = append(g.Networks[0].ReservedPorts, api.Port{Label: "other", Value: 8080})
 	}},
+	{`network hostname "a b" is no host name`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].Hostname = "a b" }},
+	{`dns server "a.example" is no IP address`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].DNS = &api.DNSConfig{Servers: []string{"192.0.2.1", "a.example"}}
+	}},
+	{`dns: "ndots:2\nnameserver 1" is empty or has spaces`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].DNS = &api.DNSConfig{Options: []string{"ndots:2\nnameserver 1"}}
+	}},
 	{"70000 is not a port", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].ReservedPorts[0].Value = 70000 }},
 	{`port "nope" is not a port of the group`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services[0].PortLabel = "nope" }},
 	{`check type "udp" is not one of http, tcp, grpc, script`, serviceCheck(api.ServiceCheck{Type: "udp"})},
