@@ -144,16 +144,27 @@ func (s *Service) attach(ctx context.Context, a *api.Allocation) (*lease, error)
 		s.conf.Log.Warn("the address of an allocation is not in the subnet of the bridge: its network is left as it is", "alloc_id", a.ID, "address", l.IP, "subnet", s.conf.Subnet)
 		return l, nil
 	}
-	if err := s.makeNamespace(a.ID); err != nil {
+	err := both(func() error { return s.firewall.forward(ctx, l) }, func() error {
+		if err := s.makeNamespace(a.ID); err != nil {
+			return err
+		}
+		if err := s.connect(l); err != nil {
+			return fmt.Errorf("connect to bridge %s: %w", s.conf.Bridge, err)
+		}
+		return s.writeFiles(a, l)
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(l); err != nil {
-		return nil, fmt.Errorf("connect to bridge %s: %w", s.conf.Bridge, err)
-	}
-	if err := s.firewall.forward(ctx, l); err != nil {
-		return nil, err
-	}
-	return l, s.writeFiles(a, l)
+	return l, nil
+}
+
+// both runs two functions at once and returns the errors of both: a run of nft takes as long as all else.
+func both(one, other func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- one() }()
+	err := other()
+	return errors.Join(err, <-done)
 }
 
 // Down removes what Up made for the allocation, also when an earlier agent process has made it, or a part of it.
@@ -172,10 +183,7 @@ func (s *Service) Down(ctx context.Context, a *api.Allocation) error {
 func (s *Service) remove(ctx context.Context, allocID string) error {
 	l := s.leases[allocID]
 	if l != nil {
-		if err := s.firewall.unforward(ctx, l); err != nil {
-			return err
-		}
-		if err := disconnect(allocID); err != nil {
+		if err := both(func() error { return s.firewall.unforward(ctx, l) }, func() error { return disconnect(allocID) }); err != nil {
 			return err
 		}
 	}
