@@ -162,7 +162,7 @@ func (s *Service) take(allocID string, ports []port) (*lease, error) {
 		for _, other := range all {
 			for _, o := range other.Ports {
 				if p.conflicts(o) {
-					return nil, fault.New(fault.Conflict, "port %q: allocation %s already uses port %d of this host", p.Label, other.Alloc, p.Value)
+					return nil, fault.New(fault.Conflict, "port %q: allocation %s of node %s already uses port %d of this host", p.Label, other.Alloc, other.Node, p.Value)
 				}
 			}
 		}

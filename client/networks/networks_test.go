@@ -400,8 +400,8 @@ func TestPortsInUse(t *testing.T) {
 		port int
 		want string
 	}{
-		"another allocation":          {s, 25030, "allocation 77777777-port already uses port 25030 of this host"},
-		"another agent of the host":   {second, 25030, "allocation 77777777-port already uses port 25030 of this host"},
+		"another allocation":          {s, 25030, "allocation 77777777-port of node porta already uses port 25030 of this host"},
+		"another agent of the host":   {second, 25030, "allocation 77777777-port of node porta already uses port 25030 of this host"},
 		"another program of the host": {s, 25031, "port 25031 of this host is not free: listen tcp"},
 	} {
 		a := alloc("88888888-port", modeBridge, mapping(hostIP, c.port, 80))
