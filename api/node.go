@@ -248,6 +248,10 @@ type HostVolumeInfo struct {
 	Path     string `msg:",omitempty"`
 	ReadOnly bool   `msg:",omitempty"`
 	ID       string `msg:",omitempty"`
+	// Namespace, Capabilities and CapacityBytes are those of a dynamic volume, which has an ID.
+	Namespace     string                  `json:"-" msg:",omitempty"`
+	Capabilities  []*HostVolumeCapability `json:"-" msg:",omitempty"`
+	CapacityBytes int64                   `json:"-" msg:",omitempty"`
 }
 
 // HostNetworkInfo is a named network of a host.

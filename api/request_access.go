@@ -64,6 +64,14 @@ func (r *VolumeRegisterRequest) Namespaces() []string {
 // Namespaces implements [Namespaced]. The namespace of a volume comes before that of the request.
 func (r *VolumeCreateRequest) Namespaces() []string { return volumeNamespaces(r.Namespace, r.Volumes) }
 
+// Namespaces implements [Namespaced]. The namespace of the volume comes before that of the request.
+func (r *HostVolumeWriteRequest) Namespaces() []string {
+	if r.Volume == nil {
+		return []string{r.Namespace}
+	}
+	return []string{cmp.Or(r.Volume.Namespace, r.Namespace)}
+}
+
 func volumeNamespaces(request string, volumes []*VolumeSpec) []string {
 	names := []string{request}
 	for _, v := range volumes {

@@ -711,11 +711,11 @@ func (z *HostNetworkInfo) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z HostVolumeInfo) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *HostVolumeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Path == "" {
 		zb0001Len--
@@ -728,6 +728,18 @@ func (z HostVolumeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.ID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Capabilities == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.CapacityBytes == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -748,6 +760,32 @@ func (z HostVolumeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "ID"
 			o = append(o, 0xa2, 0x49, 0x44)
 			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Capabilities"
+			o = append(o, 0xac, 0x43, 0x61, 0x70, 0x61, 0x62, 0x69, 0x6c, 0x69, 0x74, 0x69, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Capabilities)))
+			for za0001 := range z.Capabilities {
+				if z.Capabilities[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Capabilities[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Capabilities", za0001)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "CapacityBytes"
+			o = append(o, 0xad, 0x43, 0x61, 0x70, 0x61, 0x63, 0x69, 0x74, 0x79, 0x42, 0x79, 0x74, 0x65, 0x73)
+			o = msgp.AppendInt64(o, z.CapacityBytes)
 		}
 	}
 	return
@@ -793,6 +831,52 @@ func (z *HostVolumeInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "ID")
 				return
 			}
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "Capabilities":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Capabilities")
+				return
+			}
+			if zb0002 > z020bc06climitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Capabilities) >= int(zb0002) {
+				z.Capabilities = z.Capabilities[:zb0002]
+			} else {
+				z.Capabilities = make([]*HostVolumeCapability, zb0002)
+			}
+			for za0001 := range z.Capabilities {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Capabilities[za0001] = nil
+				} else {
+					if z.Capabilities[za0001] == nil {
+						z.Capabilities[za0001] = new(HostVolumeCapability)
+					}
+					bts, err = z.Capabilities[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Capabilities", za0001)
+						return
+					}
+				}
+			}
+		case "CapacityBytes":
+			z.CapacityBytes, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CapacityBytes")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -806,8 +890,16 @@ func (z *HostVolumeInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z HostVolumeInfo) Msgsize() (s int) {
-	s = 1 + 5 + msgp.StringPrefixSize + len(z.Path) + 9 + msgp.BoolSize + 3 + msgp.StringPrefixSize + len(z.ID)
+func (z *HostVolumeInfo) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Path) + 9 + msgp.BoolSize + 3 + msgp.StringPrefixSize + len(z.ID) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 13 + msgp.ArrayHeaderSize
+	for za0001 := range z.Capabilities {
+		if z.Capabilities[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Capabilities[za0001].Msgsize()
+		}
+	}
+	s += 14 + msgp.Int64Size
 	return
 }
 
@@ -1155,42 +1247,10 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 				if za0009 == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					// check for omitted fields
-					zb0002Len := uint32(3)
-					var zb0002Mask uint8 /* 3 bits */
-					_ = zb0002Mask
-					if za0009.Path == "" {
-						zb0002Len--
-						zb0002Mask |= 0x1
-					}
-					if za0009.ReadOnly == false {
-						zb0002Len--
-						zb0002Mask |= 0x2
-					}
-					if za0009.ID == "" {
-						zb0002Len--
-						zb0002Mask |= 0x4
-					}
-					// variable map header, size zb0002Len
-					o = append(o, 0x80|uint8(zb0002Len))
-
-					// skip if no fields are to be emitted
-					if zb0002Len != 0 {
-						if (zb0002Mask & 0x1) == 0 { // if not omitted
-							// string "Path"
-							o = append(o, 0xa4, 0x50, 0x61, 0x74, 0x68)
-							o = msgp.AppendString(o, za0009.Path)
-						}
-						if (zb0002Mask & 0x2) == 0 { // if not omitted
-							// string "ReadOnly"
-							o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
-							o = msgp.AppendBool(o, za0009.ReadOnly)
-						}
-						if (zb0002Mask & 0x4) == 0 { // if not omitted
-							// string "ID"
-							o = append(o, 0xa2, 0x49, 0x44)
-							o = msgp.AppendString(o, za0009.ID)
-						}
+					o, err = za0009.MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "HostVolumes", za0008)
+						return
 					}
 				}
 			}
@@ -1319,28 +1379,28 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 					o = msgp.AppendNil(o)
 				} else {
 					// check for omitted fields
-					zb0003Len := uint32(2)
-					var zb0003Mask uint8 /* 2 bits */
-					_ = zb0003Mask
+					zb0002Len := uint32(2)
+					var zb0002Mask uint8 /* 2 bits */
+					_ = zb0002Mask
 					if za0017.Volumes == 0 {
-						zb0003Len--
-						zb0003Mask |= 0x1
+						zb0002Len--
+						zb0002Mask |= 0x1
 					}
 					if za0017.Until == 0 {
-						zb0003Len--
-						zb0003Mask |= 0x2
+						zb0002Len--
+						zb0002Mask |= 0x2
 					}
-					// variable map header, size zb0003Len
-					o = append(o, 0x80|uint8(zb0003Len))
+					// variable map header, size zb0002Len
+					o = append(o, 0x80|uint8(zb0002Len))
 
 					// skip if no fields are to be emitted
-					if zb0003Len != 0 {
-						if (zb0003Mask & 0x1) == 0 { // if not omitted
+					if zb0002Len != 0 {
+						if (zb0002Mask & 0x1) == 0 { // if not omitted
 							// string "Volumes"
 							o = append(o, 0xa7, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x73)
 							o = msgp.AppendInt64(o, za0017.Volumes)
 						}
-						if (zb0003Mask & 0x2) == 0 { // if not omitted
+						if (zb0002Mask & 0x2) == 0 { // if not omitted
 							// string "Until"
 							o = append(o, 0xa5, 0x55, 0x6e, 0x74, 0x69, 0x6c)
 							o = msgp.AppendInt64(o, za0017.Until)
@@ -1724,49 +1784,10 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					if za0009 == nil {
 						za0009 = new(HostVolumeInfo)
 					}
-					var zb0007 uint32
-					zb0007, bts, err = msgp.ReadMapHeaderBytes(bts)
+					bts, err = za0009.UnmarshalMsg(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "HostVolumes", za0008)
 						return
-					}
-					if zb0007 > z020bc06climitMaps {
-						err = msgp.ErrLimitExceeded
-						return
-					}
-					for zb0007 > 0 {
-						zb0007--
-						field, bts, err = msgp.ReadMapKeyZC(bts)
-						if err != nil {
-							err = msgp.WrapError(err, "HostVolumes", za0008)
-							return
-						}
-						switch msgp.UnsafeString(field) {
-						case "Path":
-							za0009.Path, bts, err = msgp.ReadStringBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0008, "Path")
-								return
-							}
-						case "ReadOnly":
-							za0009.ReadOnly, bts, err = msgp.ReadBoolBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0008, "ReadOnly")
-								return
-							}
-						case "ID":
-							za0009.ID, bts, err = msgp.ReadStringBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0008, "ID")
-								return
-							}
-						default:
-							bts, err = msgp.Skip(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0008)
-								return
-							}
-						}
 					}
 				}
 				z.HostVolumes[za0008] = za0009
@@ -1778,24 +1799,24 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 		case "HostNetworks":
-			var zb0008 uint32
-			zb0008, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0007 uint32
+			zb0007, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "HostNetworks")
 				return
 			}
-			if zb0008 > z020bc06climitMaps {
+			if zb0007 > z020bc06climitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if z.HostNetworks == nil {
-				z.HostNetworks = make(map[string]*HostNetworkInfo, zb0008)
+				z.HostNetworks = make(map[string]*HostNetworkInfo, zb0007)
 			} else if len(z.HostNetworks) > 0 {
 				clear(z.HostNetworks)
 			}
-			for zb0008 > 0 {
+			for zb0007 > 0 {
 				var za0011 *HostNetworkInfo
-				zb0008--
+				zb0007--
 				var za0010 string
 				za0010, bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
@@ -1821,24 +1842,24 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				z.HostNetworks[za0010] = za0011
 			}
 		case "CSIControllerPlugins":
-			var zb0009 uint32
-			zb0009, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0008 uint32
+			zb0008, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "CSIControllerPlugins")
 				return
 			}
-			if zb0009 > z020bc06climitMaps {
+			if zb0008 > z020bc06climitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if z.CSIControllerPlugins == nil {
-				z.CSIControllerPlugins = make(map[string]*CSIInfo, zb0009)
+				z.CSIControllerPlugins = make(map[string]*CSIInfo, zb0008)
 			} else if len(z.CSIControllerPlugins) > 0 {
 				clear(z.CSIControllerPlugins)
 			}
-			for zb0009 > 0 {
+			for zb0008 > 0 {
 				var za0013 *CSIInfo
-				zb0009--
+				zb0008--
 				var za0012 string
 				za0012, bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
@@ -1864,24 +1885,24 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				z.CSIControllerPlugins[za0012] = za0013
 			}
 		case "CSINodePlugins":
-			var zb0010 uint32
-			zb0010, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0009 uint32
+			zb0009, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "CSINodePlugins")
 				return
 			}
-			if zb0010 > z020bc06climitMaps {
+			if zb0009 > z020bc06climitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if z.CSINodePlugins == nil {
-				z.CSINodePlugins = make(map[string]*CSIInfo, zb0010)
+				z.CSINodePlugins = make(map[string]*CSIInfo, zb0009)
 			} else if len(z.CSINodePlugins) > 0 {
 				clear(z.CSINodePlugins)
 			}
-			for zb0010 > 0 {
+			for zb0009 > 0 {
 				var za0015 *CSIInfo
-				zb0010--
+				zb0009--
 				var za0014 string
 				za0014, bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
@@ -1978,24 +1999,24 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 		case "CSILimits":
-			var zb0011 uint32
-			zb0011, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0010 uint32
+			zb0010, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "CSILimits")
 				return
 			}
-			if zb0011 > z020bc06climitMaps {
+			if zb0010 > z020bc06climitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if z.CSILimits == nil {
-				z.CSILimits = make(map[string]*CSILimit, zb0011)
+				z.CSILimits = make(map[string]*CSILimit, zb0010)
 			} else if len(z.CSILimits) > 0 {
 				clear(z.CSILimits)
 			}
-			for zb0011 > 0 {
+			for zb0010 > 0 {
 				var za0017 *CSILimit
-				zb0011--
+				zb0010--
 				var za0016 string
 				za0016, bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
@@ -2012,18 +2033,18 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					if za0017 == nil {
 						za0017 = new(CSILimit)
 					}
-					var zb0012 uint32
-					zb0012, bts, err = msgp.ReadMapHeaderBytes(bts)
+					var zb0011 uint32
+					zb0011, bts, err = msgp.ReadMapHeaderBytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "CSILimits", za0016)
 						return
 					}
-					if zb0012 > z020bc06climitMaps {
+					if zb0011 > z020bc06climitMaps {
 						err = msgp.ErrLimitExceeded
 						return
 					}
-					for zb0012 > 0 {
-						zb0012--
+					for zb0011 > 0 {
+						zb0011--
 						field, bts, err = msgp.ReadMapKeyZC(bts)
 						if err != nil {
 							err = msgp.WrapError(err, "CSILimits", za0016)
@@ -2054,20 +2075,20 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				z.CSILimits[za0016] = za0017
 			}
 		case "StaleMounts":
-			var zb0013 uint32
-			zb0013, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0012 uint32
+			zb0012, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "StaleMounts")
 				return
 			}
-			if zb0013 > z020bc06climitArrays {
+			if zb0012 > z020bc06climitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.StaleMounts) >= int(zb0013) {
-				z.StaleMounts = z.StaleMounts[:zb0013]
+			if cap(z.StaleMounts) >= int(zb0012) {
+				z.StaleMounts = z.StaleMounts[:zb0012]
 			} else {
-				z.StaleMounts = make([]*StaleMount, zb0013)
+				z.StaleMounts = make([]*StaleMount, zb0012)
 			}
 			for za0018 := range z.StaleMounts {
 				if msgp.IsNil(bts) {
@@ -2100,20 +2121,20 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 		case "Former":
-			var zb0014 uint32
-			zb0014, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0013 uint32
+			zb0013, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Former")
 				return
 			}
-			if zb0014 > z020bc06climitArrays {
+			if zb0013 > z020bc06climitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Former) >= int(zb0014) {
-				z.Former = z.Former[:zb0014]
+			if cap(z.Former) >= int(zb0013) {
+				z.Former = z.Former[:zb0013]
 			} else {
-				z.Former = make([]string, zb0014)
+				z.Former = make([]string, zb0013)
 			}
 			for za0019 := range z.Former {
 				z.Former[za0019], bts, err = msgp.ReadStringBytes(bts)
@@ -2208,7 +2229,7 @@ func (z *Node) Msgsize() (s int) {
 			if za0009 == nil {
 				s += msgp.NilSize
 			} else {
-				s += 1 + 5 + msgp.StringPrefixSize + len(za0009.Path) + 9 + msgp.BoolSize + 3 + msgp.StringPrefixSize + len(za0009.ID)
+				s += za0009.Msgsize()
 			}
 		}
 	}
@@ -4604,42 +4625,10 @@ func (z *NodeStub) MarshalMsg(b []byte) (o []byte, err error) {
 				if za0006 == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					// check for omitted fields
-					zb0002Len := uint32(3)
-					var zb0002Mask uint8 /* 3 bits */
-					_ = zb0002Mask
-					if za0006.Path == "" {
-						zb0002Len--
-						zb0002Mask |= 0x1
-					}
-					if za0006.ReadOnly == false {
-						zb0002Len--
-						zb0002Mask |= 0x2
-					}
-					if za0006.ID == "" {
-						zb0002Len--
-						zb0002Mask |= 0x4
-					}
-					// variable map header, size zb0002Len
-					o = append(o, 0x80|uint8(zb0002Len))
-
-					// skip if no fields are to be emitted
-					if zb0002Len != 0 {
-						if (zb0002Mask & 0x1) == 0 { // if not omitted
-							// string "Path"
-							o = append(o, 0xa4, 0x50, 0x61, 0x74, 0x68)
-							o = msgp.AppendString(o, za0006.Path)
-						}
-						if (zb0002Mask & 0x2) == 0 { // if not omitted
-							// string "ReadOnly"
-							o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
-							o = msgp.AppendBool(o, za0006.ReadOnly)
-						}
-						if (zb0002Mask & 0x4) == 0 { // if not omitted
-							// string "ID"
-							o = append(o, 0xa2, 0x49, 0x44)
-							o = msgp.AppendString(o, za0006.ID)
-						}
+					o, err = za0006.MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "HostVolumes", za0005)
+						return
 					}
 				}
 			}
@@ -4909,49 +4898,10 @@ func (z *NodeStub) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					if za0006 == nil {
 						za0006 = new(HostVolumeInfo)
 					}
-					var zb0005 uint32
-					zb0005, bts, err = msgp.ReadMapHeaderBytes(bts)
+					bts, err = za0006.UnmarshalMsg(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "HostVolumes", za0005)
 						return
-					}
-					if zb0005 > z020bc06climitMaps {
-						err = msgp.ErrLimitExceeded
-						return
-					}
-					for zb0005 > 0 {
-						zb0005--
-						field, bts, err = msgp.ReadMapKeyZC(bts)
-						if err != nil {
-							err = msgp.WrapError(err, "HostVolumes", za0005)
-							return
-						}
-						switch msgp.UnsafeString(field) {
-						case "Path":
-							za0006.Path, bts, err = msgp.ReadStringBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0005, "Path")
-								return
-							}
-						case "ReadOnly":
-							za0006.ReadOnly, bts, err = msgp.ReadBoolBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0005, "ReadOnly")
-								return
-							}
-						case "ID":
-							za0006.ID, bts, err = msgp.ReadStringBytes(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0005, "ID")
-								return
-							}
-						default:
-							bts, err = msgp.Skip(bts)
-							if err != nil {
-								err = msgp.WrapError(err, "HostVolumes", za0005)
-								return
-							}
-						}
 					}
 				}
 				z.HostVolumes[za0005] = za0006
@@ -5015,7 +4965,7 @@ func (z *NodeStub) Msgsize() (s int) {
 			if za0006 == nil {
 				s += msgp.NilSize
 			} else {
-				s += 1 + 5 + msgp.StringPrefixSize + len(za0006.Path) + 9 + msgp.BoolSize + 3 + msgp.StringPrefixSize + len(za0006.ID)
+				s += za0006.Msgsize()
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/hostvolumes"
 	"github.com/open-nomad/open-nomad/client/networks"
 	"github.com/open-nomad/open-nomad/client/sessions"
 	"github.com/open-nomad/open-nomad/client/stats"
@@ -47,6 +48,8 @@ type Client struct {
 	drivers map[string]*adopted
 	watch   *fingerprint.Drivers
 	volumes *volumes.Service
+	// hostVolumes are the volumes of the configuration and those that servers had this node make.
+	hostVolumes *hostvolumes.Service
 	// networks makes the networks of allocations.
 	networks *networks.Service
 	stats    *stats.Host
@@ -200,6 +203,15 @@ func (c *Client) services() (err error) {
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
 		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise, Metrics: c.conf.Telemetry.Metrics,
 	}
+	c.hostVolumes, err = hostvolumes.New(hostvolumes.Config{
+		Dir:       cmp.Or(c.conf.HostVolumesDir, filepath.Join(c.conf.StateDir, "host_volumes")),
+		PluginDir: cmp.Or(c.conf.HostVolumePluginDir, filepath.Join(c.conf.StateDir, "host_volume_plugins")),
+		Static:    c.conf.HostVolumes, Records: c.db.Bucket("host_volumes"), Changed: c.hostVolumesChanged, NodeEvent: c.node.tell,
+		Log: c.log.Named("host_volumes"),
+	})
+	if err != nil {
+		return err
+	}
 	if err := c.conf.volumeOptions(&conf); err != nil {
 		return err
 	}
@@ -282,6 +294,7 @@ func (c *Client) loops() []loop {
 	return []loop{
 		{"store", c.db.Run},
 		{"volumes", c.volumes.Run},
+		{"host volumes", c.hostVolumes.Run},
 		{"drivers", c.watch.Run},
 		{"disks", c.watchDisks},
 		{"node", c.serveNode},

@@ -99,6 +99,9 @@ type Config struct {
 	Networks      networks.Config
 	NodeMaxAllocs int
 	HostVolumes   map[string]*api.HostVolumeInfo
+	// HostVolumesDir is where dynamic host volumes are made, HostVolumePluginDir has the executables that make them. Empty
+	// directories are in the state directory.
+	HostVolumesDir, HostVolumePluginDir string
 
 	GC gc.Limits
 	// GCInterval is the time between two looks at what can be removed.

@@ -13,7 +13,7 @@ import (
 
 // Handlers are the methods that servers call on this node; [New] gives them to Config.Servers.
 func (c *Client) Handlers() []wire.Handler {
-	return append(c.volumes.Handlers(),
+	return append(append(c.volumes.Handlers(), c.hostVolumes.Handlers()...),
 		wire.ClientAllocRestart.Handle(c.restartAlloc), wire.ClientAllocSignal.Handle(c.signalAlloc), wire.ClientAllocStats.Handle(c.allocStats),
 		wire.ClientAllocChecks.Handle(c.allocChecks), wire.ClientAllocPause.Handle(c.pauseAlloc), wire.ClientAllocPauseState.Handle(c.pauseState),
 		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),

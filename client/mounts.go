@@ -4,19 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/hostvolumes"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// mounts gives one allocation its volumes: CSI ones by the volume service, host ones by the configuration.
+// restoreWait is how long an allocation waits for the host volumes of an earlier agent process.
+const restoreWait = 90 * time.Second
+
+// mounts gives one allocation its volumes: CSI ones and host ones by their services.
 type mounts struct {
 	csi   *volumes.Service
-	host  map[string]*api.HostVolumeInfo
+	host  *hostvolumes.Service
 	alloc *api.Allocation
 	// refuse reports to the servers that the allocation does not use a volume.
 	refuse func(ctx context.Context, volumeID, use string) error
@@ -26,23 +31,29 @@ type mounts struct {
 
 // Up mounts the volumes of the allocation's group.
 func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error) {
-	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Up(ctx, a) })
+	find := func(name string) (*api.HostVolumeInfo, error) {
+		ctx, cancel := context.WithTimeout(ctx, restoreWait)
+		defer cancel()
+		return m.host.Find(ctx, a.Namespace, name)
+	}
+	return m.all(a, find, func() (map[string]volumes.Mount, error) { return m.csi.Up(ctx, a) })
 }
 
 // Adopt returns the mounts of an earlier agent process.
 func (m *mounts) Adopt(a *api.Allocation) (map[string]driver.Mount, error) {
-	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Adopt(a) })
+	find := func(name string) (*api.HostVolumeInfo, error) { return m.host.Adopt(a.Namespace, name) }
+	return m.all(a, find, func() (map[string]volumes.Mount, error) { return m.csi.Adopt(a) })
 }
 
-func (m *mounts) all(a *api.Allocation, mounted func() (map[string]volumes.Mount, error)) (map[string]driver.Mount, error) {
+func (m *mounts) all(a *api.Allocation, find func(string) (*api.HostVolumeInfo, error), mounted func() (map[string]volumes.Mount, error)) (map[string]driver.Mount, error) {
 	out := map[string]driver.Mount{}
 	for name, req := range a.Group().Volumes {
 		if req.Type != api.VolumeTypeHost {
 			continue
 		}
-		v := m.host[req.Source]
-		if v == nil {
-			return nil, fault.New(fault.NotFound, "this node has no host volume %q", req.Source)
+		v, err := find(req.SourceFor(a.Name))
+		if err != nil {
+			return nil, err
 		}
 		out[name] = driver.Mount{Source: v.Path, ReadOnly: v.ReadOnly || req.ReadOnly}
 	}
@@ -72,7 +83,7 @@ func (m *mounts) Down(ctx context.Context, allocID string) error {
 
 // mounts makes the volumes of one allocation.
 func (c *Client) mounts(a *api.Allocation) *mounts {
-	return &mounts{csi: c.volumes, host: c.conf.HostVolumes, alloc: a, refuse: func(ctx context.Context, volumeID, use string) error {
+	return &mounts{csi: c.volumes, host: c.hostVolumes, alloc: a, refuse: func(ctx context.Context, volumeID, use string) error {
 		ctx, cancel := context.WithTimeout(ctx, callWait)
 		defer cancel()
 		_, err := wire.VolumeUnpublish.Call(ctx, c.conf.Servers, &api.VolumeUnpublishRequest{

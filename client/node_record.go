@@ -134,6 +134,7 @@ func (c *Client) fill(ctx context.Context) error {
 		return err
 	}
 	c.networks.Fingerprint(n)
+	maps.Copy(n.Attributes, c.hostVolumes.Fingerprint(ctx))
 	if n.Attributes["unique.hostname"] == "" {
 		n.Attributes["unique.hostname"], _ = os.Hostname()
 	}
@@ -162,6 +163,11 @@ func (c *Client) driverChanged(d fingerprint.DriverChange) {
 			}
 		}
 	}, events...)
+}
+
+// hostVolumesChanged takes over the host volumes that the node offers.
+func (c *Client) hostVolumesChanged(all map[string]*api.HostVolumeInfo) {
+	c.node.update(func(n *api.Node) { n.HostVolumes = all })
 }
 
 // pluginsChanged takes over news about CSI plugins.

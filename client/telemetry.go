@@ -438,6 +438,7 @@ var callNames = map[string]string{
 	"Controller.Delete": "client.csi_controller.delete_volume", "Controller.Expand": "client.csi_controller.expand_volume",
 	"Controller.List": "client.csi_controller.list_volumes", "Controller.Snapshot": "client.csi_controller.create_snapshot",
 	"Controller.SnapshotDelete": "client.csi_controller.delete_snapshot", "Controller.SnapshotList": "client.csi_controller.list_snapshots",
+	"NodeHostVolume.Create": "client.host_volume.create", "NodeHostVolume.Delete": "client.host_volume.delete",
 	"NodeVolume.Expand": "client.csi_node.expand_volume", "NodeVolume.Detach": "client.csi_node.detach_volume",
 }
 

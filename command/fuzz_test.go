@@ -56,6 +56,7 @@ var shapes = map[string]any{
 	"/v1/acl/binding-rules": []*api.ACLBindingRuleListStub{}, "/v1/acl/binding-rule": api.ACLBindingRule{}, "/v1/acl/binding-rule/x": api.ACLBindingRule{},
 	"/v1/acl/login": api.ACLToken{}, "/v1/acl/oidc/auth-url": api.ACLOIDCAuthURLResponse{},
 	"/v1/quotas": []*api.QuotaSpec{}, "/v1/quota": api.QuotaSpec{}, "/v1/quota/x": api.QuotaSpec{}, "/v1/quota/usage/x": api.QuotaUsage{},
+	"/v1/volume/host/x": api.HostVolume{}, "/v1/volumes/claims": []*api.HostVolumeClaim{},
 	"/v1/services": []*api.ServiceNamespace{{Services: []*api.ServiceStub{{}}}}, "/v1/service/x": []*api.ServiceRegistration{{}},
 	"/v1/vars": []*api.VariableMeta{}, "/v1/var/x": api.Variable{},
 	"/v1/event/stream":     api.Events{},

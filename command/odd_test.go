@@ -99,6 +99,11 @@ plugin status -verbose x
 volume status
 volume status x
 volume status -verbose x
+volume status -type host
+volume status -type host -verbose x
+volume delete -type host x
+volume claim list
+volume claim delete -y x
 volume attachments
 volume doctor
 volume doctor x

@@ -27,6 +27,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/fsm/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/hostvolumes"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
@@ -77,7 +78,7 @@ func Commands() *fsm.Registry {
 	return fsm.NewRegistry(
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, variables.Commands, services.Commands, nextCommands,
+		keyring.Commands, acl.Commands, regions.Commands, login.Commands, quotas.Commands, variables.Commands, services.Commands, hostvolumes.Commands, nextCommands,
 	)
 }
 
@@ -273,6 +274,7 @@ func (s *Server) services() {
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft, Nodes: s.rpc}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		services.New(services.Config{State: s.state, Raft: s.raft}),
+		hostvolumes.New(hostvolumes.Config{Log: log.Named("host_volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc}),
 		agents.New(agents.Config{ID: s.id, Agent: s.conf.Inspect, Members: s.Members, Leader: s.Leader, Peer: s.rpc.Peer}),
 		search.New(search.Config{State: s.state, Limits: s.conf.Search}),
 		quotas.New(quotas.Config{State: s.state, Raft: s.raft, Region: s.conf.Region}),

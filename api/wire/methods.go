@@ -328,6 +328,32 @@ var (
 	NodeVolumeDetach = Method[api.NodeVolumeDetachRequest, api.Empty]{"NodeVolume.Detach", OnNode, ByServer, internal}
 )
 
+// Methods of HostVolume.
+var (
+	// HostVolumeCreate creates a host volume on a node.
+	HostVolumeCreate = Method[api.HostVolumeWriteRequest, api.HostVolumeWriteResponse]{"HostVolume.Create", Leader, ByUser, inNamespace("host-volume-create")}
+	// HostVolumeRegister registers a directory of a node as a host volume.
+	HostVolumeRegister = Method[api.HostVolumeWriteRequest, api.HostVolumeWriteResponse]{"HostVolume.Register", Leader, ByUser, inNamespace("host-volume-register")}
+	// HostVolumeList lists host volumes.
+	HostVolumeList = Method[api.HostVolumeListRequest, api.HostVolumeListResponse]{"HostVolume.List", Any, ByUser, inNamespace("host-volume-read")}
+	// HostVolumeGet reads one host volume.
+	HostVolumeGet = Method[api.HostVolumeGetRequest, api.HostVolumeGetResponse]{"HostVolume.Get", Any, ByUser, inNamespace("host-volume-read")}
+	// HostVolumeDelete deletes a host volume.
+	HostVolumeDelete = Method[api.HostVolumeDeleteRequest, api.WriteMeta]{"HostVolume.Delete", Leader, ByUser, inNamespace("host-volume-delete")}
+	// HostVolumeClaims lists the claims on sticky host volumes.
+	HostVolumeClaims = Method[api.HostVolumeClaimListRequest, api.HostVolumeClaimListResponse]{"TaskGroupHostVolumeClaim.List", Any, ByUser, inNamespace("host-volume-read")}
+	// HostVolumeClaimDelete deletes a claim on a sticky host volume.
+	HostVolumeClaimDelete = Method[api.HostVolumeClaimDeleteRequest, api.WriteMeta]{"TaskGroupHostVolumeClaim.Delete", Leader, ByUser, inNamespace("host-volume-delete")}
+)
+
+// Methods of NodeHostVolume.
+var (
+	// NodeHostVolumeCreate creates or registers a host volume on its node.
+	NodeHostVolumeCreate = Method[api.NodeHostVolumeRequest, api.NodeHostVolumeResponse]{"NodeHostVolume.Create", OnNode, ByServer, internal}
+	// NodeHostVolumeDelete deletes a host volume on its node.
+	NodeHostVolumeDelete = Method[api.NodeHostVolumeRequest, api.Empty]{"NodeHostVolume.Delete", OnNode, ByServer, internal}
+)
+
 // Methods of ClientAlloc.
 var (
 	// ClientAllocRestart restarts tasks.

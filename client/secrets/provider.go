@@ -9,12 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -23,27 +19,21 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/internal/oneshot"
 )
 
-// Limits of one run of an executable.
 const (
-	fingerprintMax = 4 * time.Second
-	fetchMax       = 10 * time.Second
-	// drainMax is the time for the output of processes that have been killed.
-	drainMax  = time.Second
-	outputMax = 256 << 10
 	// textMax limits what is quoted of an error of the executable.
-	textMax = 300
-	// runsMax is how many executables run at once, providersMax how many are looked at.
-	runsMax      = 16
+	textMax      = 300
 	versionMax   = 64
-	providersMax = 64
+	providersMax = 64 // are looked at
 )
+
+// limits are the times of the operations of an executable.
+var limits = map[string]time.Duration{"fingerprint": 4 * time.Second, "fetch": 10 * time.Second}
 
 // Subdir is the directory of the providers in the common plugin directory.
 const Subdir = "secrets"
-
-var running = make(chan struct{}, runsMax)
 
 // Fingerprint returns the node attributes of the built-in provider and of the executables in dir. Those that fail are reported to
 // failed and have no attribute.
@@ -81,8 +71,6 @@ func fingerprint(ctx context.Context, dir, provider string) (string, error) {
 	if provider == Builtin || provider == "vault" {
 		return "", fault.New(fault.Invalid, "the name is that of a built-in provider: rename the executable")
 	}
-	ctx, cancel := context.WithTimeout(ctx, fingerprintMax)
-	defer cancel()
 	out, err := run(ctx, dir, provider, nil, "fingerprint")
 	if err != nil {
 		return "", err
@@ -99,8 +87,6 @@ func fingerprint(ctx context.Context, dir, provider string) (string, error) {
 
 // fetch runs an executable for the secret at a path.
 func fetch(ctx context.Context, dir, provider, path string, env []string) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchMax)
-	defer cancel()
 	out, failed := run(ctx, dir, provider, env, "fetch", path)
 	var answer struct {
 		Result map[string]string
@@ -152,88 +138,10 @@ func quoted(text string, values map[string]string) string {
 
 // run runs an executable and returns what it prints, also when it fails. All of its processes have ended then.
 func run(ctx context.Context, dir, provider string, env []string, args ...string) ([]byte, error) {
-	program, err := executable(dir, provider)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case running <- struct{}{}:
-		defer func() { <-running }()
-	case <-ctx.Done():
-		return nil, fault.New(fault.Invalid, "waited too long for other providers to end")
-	}
-	runtime.LockOSThread() // the executable is killed when the thread that started it ends
-	defer runtime.UnlockOSThread()
-	limited, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	out := &output{full: func() { stop(errTooMuch) }}
-	c := command(limited, program, env, args, out)
-	if err = c.Run(); errors.Is(err, syscall.EPERM) && c.Process == nil { // no right to make a pid namespace
-		c = command(limited, program, env, args, out)
-		c.SysProcAttr.Cloneflags = 0
-		err = c.Run()
-	}
-	if c.Process != nil {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it left in its group
-	}
-	var exit *exec.ExitError
-	switch {
-	case errors.Is(context.Cause(limited), errTooMuch):
-		return nil, errTooMuch
-	case ctx.Err() != nil:
-		return nil, fault.New(fault.Invalid, "the provider was killed because it did not end in time, which is %s", fetchMax)
-	case errors.As(err, &exit):
-		return out.b.Bytes(), fault.New(fault.Invalid, "the provider failed: %s", exit.ProcessState)
-	case err != nil:
-		return nil, fault.New(fault.Invalid, "run the provider: %w", err)
-	}
-	return out.b.Bytes(), nil
-}
-
-var errTooMuch = fault.New(fault.Invalid, "the provider was killed because it printed more than %d bytes", outputMax)
-
-// executable returns the path of a provider, which only the node's operator may have written.
-func executable(dir, provider string) (string, error) {
 	if err := ids.CheckProvider(provider); err != nil {
-		return "", fault.Wrap(fault.Invalid, err)
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
-	path := filepath.Join(dir, provider)
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fault.New(fault.Invalid, "this node has no such provider: install %s", path)
-	case err != nil:
-		return "", fault.New(fault.Invalid, "look for the provider: %w", err)
-	case !st.Mode().IsRegular() || st.Mode()&0o111 == 0:
-		return "", fault.New(fault.Invalid, "%s is not an executable file", path)
-	case st.Mode()&0o022 != 0:
-		return "", fault.New(fault.Invalid, "%s is writable by others than its owner: run chmod go-w", path)
-	}
-	return path, nil
-}
-
-func command(ctx context.Context, program string, env, args []string, out io.Writer) *exec.Cmd {
-	c := exec.CommandContext(ctx, program, args...)
-	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "CPI_OPERATION=" + args[0]}, env...)
-	c.Dir, c.Stdout, c.WaitDelay = filepath.Dir(program), out, drainMax
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 {
-		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
-	}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	return c
-}
-
-// output keeps what an executable prints, up to a limit.
-type output struct {
-	b    bytes.Buffer
-	full func()
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	if o.b.Len()+len(p) > outputMax {
-		o.full()
-		return 0, errTooMuch
-	}
-	return o.b.Write(p)
+	return oneshot.Command{
+		Dir: dir, Name: provider, Noun: "provider", Env: append([]string{"CPI_OPERATION=" + args[0]}, env...), Args: args, Limit: limits[args[0]],
+	}.Run(ctx)
 }

@@ -149,6 +149,8 @@ func (a *agent) clientConfig() client.Config {
 	for name, v := range in.HostVolumes {
 		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
 	}
+	c.HostVolumesDir = cmp.Or(in.HostVolumesDir, filepath.Join(a.dirs.data, "host_volumes"))
+	c.HostVolumePluginDir = cmp.Or(in.HostVolumePluginDir, filepath.Join(a.dirs.data, "host_volume_plugins"))
 	if d := in.DrainOnShutdown; d != nil {
 		c.DrainOnShutdown = &client.DrainOnShutdown{Deadline: d.Deadline, Force: d.Force, IgnoreSystemJobs: d.IgnoreSystemJobs}
 		if d.Deadline == 0 {

@@ -33,6 +33,34 @@ func VolumeTable(volumes []*api.VolumeStub) string {
 	})
 }
 
+// HostVolume finds the host volume with the id or name, or the only one whose id begins so.
+func HostVolume(ctx context.Context, s *session.Session, id string) (*api.HostVolumeStub, error) {
+	found, _, err := s.HostVolumes(ctx, rest.Query{Prefix: id})
+	if err == nil && len(found) == 0 {
+		var all []*api.HostVolumeStub
+		all, _, err = s.HostVolumes(ctx, rest.Query{})
+		for _, v := range all {
+			if v.Name == id {
+				found = append(found, v)
+			}
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	if err != nil {
+		return nil, session.Failed("querying volumes", err)
+	}
+	return kind[api.HostVolumeStub]{"volume", func(v *api.HostVolumeStub) string { return v.ID }, HostVolumeTable}.one(id, found)
+}
+
+// HostVolumeTable lists host volumes.
+func HostVolumeTable(volumes []*api.HostVolumeStub) string {
+	return table([]string{"ID", "Name", "Namespace", "Plugin ID", "Node ID", "Node Pool", "State"}, volumes, func(v *api.HostVolumeStub) []string {
+		return []string{v.ID, v.Name, v.Namespace, view.OrNone(v.PluginID), v.NodeID, v.NodePool, string(v.State)}
+	})
+}
+
 // NodeOrGone returns the id of a node by its id, an id prefix or its name, as tables of volumes show it. If no such
 // node exists, the ids that gone returns are searched, and a whole id is returned as it is. Anything else is refused:
 // an unknown node holds nothing, which would look like success.

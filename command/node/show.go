@@ -97,10 +97,20 @@ func driverStatus(drivers map[string]*api.DriverInfo) string {
 
 func showDetails(s *session.Session, n *api.Node) {
 	if len(n.HostVolumes) > 0 {
-		table := [][]string{{"Name", "ReadOnly", "Source"}}
+		table, dynamic := [][]string{{"Name", "ReadOnly", "Source"}}, false
+		for _, v := range n.HostVolumes {
+			dynamic = dynamic || v.ID != ""
+		}
+		if dynamic {
+			table[0] = append(table[0], "ID")
+		}
 		for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
 			v := n.HostVolumes[name]
-			table = append(table, []string{name, strconv.FormatBool(v.ReadOnly), view.OrNone(v.Path)})
+			row := []string{name, strconv.FormatBool(v.ReadOnly), view.OrNone(v.Path)}
+			if dynamic {
+				row = append(row, view.OrNone(v.ID))
+			}
+			table = append(table, row)
 		}
 		s.Section("Host Volumes", table...)
 	}

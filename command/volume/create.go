@@ -15,7 +15,7 @@ import (
 // Create is "nomad volume create".
 func Create(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "create a volume at its provider and register it", Args: "<file>", Min: 1, Max: 1,
+		Name: name, Usage: "create a volume at its provider, or on a node, and register it", Args: "<file>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
 			&cli.StringFlag{Name: "id", Usage: "`id` of the volume, instead of that in the file"},
@@ -26,9 +26,12 @@ func Create(name string) *cli.Command {
 }
 
 func create(ctx context.Context, s *session.Session) error {
-	v, err := readSpec(s)
+	v, host, err := readSpec(s)
 	if err != nil {
 		return err
+	}
+	if host != nil {
+		return createHost(ctx, s, host)
 	}
 	live := s.Live("Creating the volume")
 	out, err := s.CreateVolume(ctx, v)
@@ -63,15 +66,18 @@ func warn(s *session.Session, warnings string) {
 // Register is "nomad volume register".
 func Register(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "register a volume that exists at its provider", Args: "<file>", Min: 1, Max: 1,
+		Name: name, Usage: "register a volume that exists at its provider, or a directory of a node", Args: "<file>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "id", Usage: "`id` of the volume, instead of that in the file"},
 			&cli.BoolFlag{Name: "policy-override", Hidden: true},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
-			v, err := readSpec(s)
+			v, host, err := readSpec(s)
 			if err != nil {
 				return err
+			}
+			if host != nil {
+				return registerHost(ctx, s, host)
 			}
 			live := s.Live("Registering the volume")
 			out, err := s.RegisterVolume(ctx, v)

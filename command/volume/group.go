@@ -8,9 +8,10 @@ import (
 
 // Group is "nomad volume".
 func Group() *cli.Command {
-	return session.Group("volume", "make and look at CSI volumes",
+	return session.Group("volume", "make and look at volumes",
 		Init("init"), Create("create"), Register("register"), Status("status"),
 		Deregister("deregister"), Delete("delete"), Detach("detach"), Attachments("attachments"), Doctor("doctor"), Timeline("timeline"),
+		session.Group("claim", "look at and delete claims on sticky host volumes", ClaimList("list"), ClaimDelete("delete")),
 		session.Group("snapshot", "make and look at snapshots",
 			SnapshotCreate("create"), SnapshotDelete("delete"), SnapshotList("list")))
 }

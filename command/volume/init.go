@@ -20,15 +20,20 @@ func Init(name string) *cli.Command {
 		Name: name, Usage: "write an example volume file", Args: "[<file>]", Max: 1, Offline: true,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "in JSON"},
-			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"},
+			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi or host"},
 		},
 		Run: func(_ context.Context, s *session.Session) error {
-			if t := s.String("type"); t != api.VolumeTypeCSI {
-				return fault.New(fault.Invalid, "there is no example of type %q, only csi", t)
+			hcl, json := examples.Volume, examples.VolumeJSON
+			switch t := s.String("type"); t {
+			case api.VolumeTypeCSI:
+			case api.VolumeTypeHost:
+				hcl, json = examples.HostVolume, examples.HostVolumeJSON
+			default:
+				return fault.New(fault.Invalid, "there is no example of type %q, only csi and host", t)
 			}
-			path, text := "volume.hcl", examples.Volume
+			path, text := "volume.hcl", hcl
 			if s.Bool("json") {
-				path, text = "volume.json", examples.VolumeJSON
+				path, text = "volume.json", json
 			}
 			if s.Arg(0) != "" {
 				path = s.Arg(0)

@@ -56,12 +56,19 @@ func Delete(name string) *cli.Command {
 		Name: name, Usage: "delete a volume at its provider and forget it", Args: "<volume>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			secretFlag(),
-			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"},
-			&cli.BoolFlag{Name: "force", Hidden: true},
+			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi or host"},
+			&cli.BoolFlag{Name: "force", Usage: "forget a host volume whose node does not respond"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
-			if t := s.String("type"); t != api.VolumeTypeCSI {
-				return fault.New(fault.Invalid, "volumes of type %q cannot be deleted here, only csi", t)
+			switch t := s.String("type"); t {
+			case api.VolumeTypeCSI:
+			case api.VolumeTypeHost:
+				return deleteHost(ctx, s)
+			default:
+				return fault.New(fault.Invalid, "there are no volumes of type %q, only csi and host", t)
+			}
+			if s.Bool("force") {
+				return fault.New(fault.Invalid, "-force is for host volumes: use nomad volume deregister -force to forget a CSI volume")
 			}
 			secrets, err := s.KeyValues("secret")
 			if err != nil {

@@ -27,9 +27,10 @@ func Status(name string) *cli.Command {
 		Flags: []cli.Flag{
 			session.Verbose(), session.PageFlag(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
-			&cli.StringFlag{Name: "type", Usage: "`kind` of volumes: csi"},
+			&cli.StringFlag{Name: "type", Usage: "`kind` of volumes: csi or host"},
+			&cli.StringFlag{Name: "node-pool", Usage: "host volumes of one node `pool` only"},
 			&cli.StringFlag{Name: "plugin", Usage: "of one `plugin` only"},
-			&cli.StringFlag{Name: "node", Usage: "held by one `node` only"},
+			&cli.StringFlag{Name: "node", Usage: "held by, or on, one `node` only"},
 		},
 		Run: status,
 	}.Command()
@@ -37,10 +38,18 @@ func Status(name string) *cli.Command {
 
 func status(ctx context.Context, s *session.Session) error {
 	switch t := s.String("type"); t {
-	case "", api.VolumeTypeCSI:
+	case "":
+		return statusOfAny(ctx, s)
+	case api.VolumeTypeCSI:
 	case api.VolumeTypeHost:
-		s.Warnf("No dynamic host volumes")
-		return nil
+		if len(s.Args) == 0 {
+			return listHost(ctx, s)
+		}
+		v, err := find.HostVolume(ctx, s, s.Arg(0))
+		if err != nil {
+			return err
+		}
+		return showHost(ctx, s, v)
 	default:
 		return fault.New(fault.Invalid, "there are no volumes of type %q, only csi and host", t)
 	}
@@ -50,6 +59,29 @@ func status(ctx context.Context, s *session.Session) error {
 	v, err := target(ctx, s)
 	if err != nil {
 		return err
+	}
+	return Show(ctx, s, v.ID)
+}
+
+// statusOfAny lists host and CSI volumes, or shows the volume of either type that the argument names. What needs a type, as a
+// document or a filter by plugin, is of CSI volumes.
+func statusOfAny(ctx context.Context, s *session.Session) error {
+	if len(s.Args) == 0 {
+		if !s.Formatted() && s.String("plugin") == "" {
+			if err := listHost(ctx, s); err != nil {
+				return err
+			}
+			s.Println()
+		}
+		return list(ctx, s)
+	}
+	host, noHost := find.HostVolume(ctx, s, s.Arg(0))
+	if noHost == nil {
+		return showHost(ctx, s, host)
+	}
+	v, err := target(ctx, s)
+	if err != nil {
+		return unknown(noHost, err)
 	}
 	return Show(ctx, s, v.ID)
 }

@@ -46,3 +46,13 @@ var Variable string
 //
 //go:embed variable.json
 var VariableJSON string
+
+// HostVolume is a file of a host volume that explains its keys: what "volume init -type host" writes.
+//
+//go:embed host-volume.hcl
+var HostVolume string
+
+// HostVolumeJSON is a file of a host volume in JSON: what "volume init -type host -json" writes.
+//
+//go:embed host-volume.json
+var HostVolumeJSON string

@@ -51,6 +51,32 @@ func Parse(path string, source []byte) (*api.VolumeSpec, error) {
 	return spec, nil
 }
 
+// Host decodes a volume file whose type is host into the definition of a dynamic host volume. It reports false for files of
+// other types.
+func Host(path string, source []byte) (v *api.HostVolume, isHost bool, err error) {
+	if err := bounds.CheckSize(path, len(source)); err != nil {
+		return nil, false, err
+	}
+	items, err := hcl1.Parse(path, source)
+	if err != nil || !slices.ContainsFunc(items, func(it tree.Item) bool {
+		return it.Key == "type" && strings.EqualFold(it.Value.Text, api.VolumeTypeHost)
+	}) {
+		return nil, false, err
+	}
+	d := &tree.Decoder{Path: path, Single: true, Ignored: []string{"type", "capacity"}}
+	d.Values = map[string]func(reflect.Value, tree.Value) error{
+		"capacity_min": size, "capacity_max": size,
+		"capability.access_mode":     choice(api.AccessSingleNodeReader, api.AccessSingleNodeWriter, api.AccessSingleNodeSingle, api.AccessSingleNodeMulti),
+		"capability.attachment_mode": choice(api.AttachmentFileSystem, api.AttachmentBlock),
+	}
+	v = &api.HostVolume{}
+	d.Decode(v, items, "")
+	if len(d.Mistakes) > 0 {
+		return nil, true, fault.Wrap(fault.Invalid, errors.Join(d.Mistakes...))
+	}
+	return v, true, nil
+}
+
 type decoder struct{ tree.Decoder }
 
 // ignored are the type, which is always the same, and keys of older files that capabilities replace.
@@ -61,7 +87,7 @@ func (d *decoder) check(s *api.VolumeSpec, items []tree.Item) {
 	for _, it := range items {
 		switch {
 		case it.Key == "type" && !strings.EqualFold(it.Value.Text, api.VolumeTypeCSI):
-			d.Mistake(it.Value.At, "type %q: only %q volumes are supported", it.Value.Text, api.VolumeTypeCSI)
+			d.Mistake(it.Value.At, "type %q: only csi and host volumes are supported", it.Value.Text)
 		case it.Key == "write_back" && s.Lease > 0 && s.WriteBack > s.Lease/2:
 			d.Mistake(it.Value.At, "write_back: %s is more than half of the lease, which is %s", s.WriteBack, s.Lease)
 		}

@@ -178,7 +178,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"fence", "fence = \"wall\"", `v:1:9: fence: "wall" is not one of storage lease both`},
 		{"write_back without a unit", "write_back = 5", `v:1:14: write_back: "5" is not a duration such as "30s"`},
 		{"write_back longer than half of the lease", "write_back = \"31s\"\n lease = \"1m\"", `v:1:14: write_back: 31s is more than half of the lease, which is 1m0s`},
-		{"type", "type = \"nfs\"", `v:1:8: type "nfs": only "csi" volumes are supported`},
+		{"type", "type = \"nfs\"", `v:1:8: type "nfs": only csi and host volumes are supported`},
 		{"bare word", "id = vol", `v:1:6: "vol" is not a value: put strings in quotes`},
 		{"list for a block", "secrets = [1]", `v:1:11: secrets must be a block, not a list`},
 		{"nested secret", "secrets { a { b = \"c\" } }", `v:1:13: secrets.a: a string is needed, not a block`},

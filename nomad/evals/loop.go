@@ -21,7 +21,7 @@ const retryMaxed = time.Minute
 // followed are the tables whose changes concern evaluations.
 var followed = []string{
 	state.TableEvals, state.TableNodes, state.TableAllocs, state.TableJobs, state.TableVolumes, state.TableClaims,
-	state.TableAttachments, state.TableConfig, state.TableQuotas, state.TableNamespaces,
+	state.TableAttachments, state.TableHostVolumeClaims, state.TableConfig, state.TableQuotas, state.TableNamespaces,
 }
 
 // leader holds the state of one term of leadership, which is discarded when the term ends.

@@ -92,7 +92,7 @@ func changedSince(tx *state.Txn, e *api.Evaluation) bool {
 		return true
 	}
 	if len(e.MissingNonNodeResources) > 0 &&
-		tx.TableIndex(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes) > since {
+		tx.TableIndex(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableHostVolumeClaims, state.TableNodes) > since {
 		return true
 	}
 	if e.QuotaLimitReached != "" { // when the usage of a quota fell is not stored

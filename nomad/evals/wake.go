@@ -45,6 +45,10 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
 			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
+	case state.TableHostVolumeClaims:
+		if gone, ok := c.Before.(*api.HostVolumeClaim); ok && gone != nil && c.After == nil {
+			l.needMet(feasible.HostClaimResource(gone.Namespace, gone.ID), index)
+		}
 	case state.TableQuotas:
 		if after, ok := c.After.(*api.QuotaSpec); ok && after != nil {
 			l.needMet(broker.QuotaResource(after.Name), index)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/mask"
+	"github.com/open-nomad/open-nomad/nomad/hostvolumes/hostview"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/view"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -106,6 +107,14 @@ var makers = map[string]func(*builder, state.Change){
 		v, deleted := row[api.Volume](c)
 		w.volume(v, either(deleted, "CSIVolumeDeregistered", "CSIVolumeRegistered"))
 	},
+	state.TableHostVolumes: func(w *builder, c state.Change) {
+		v, deleted := row[api.HostVolume](c)
+		shown := *v
+		if w.tx != nil {
+			shown = *hostview.Of(w.tx, v)
+		}
+		w.add(api.TopicHostVolume, either(deleted, "HostVolumeDeleted", "HostVolumeRegistered"), v.ID, v.Namespace, map[string]any{"Volume": &shown}, v.ID, v.Name, v.PluginID)
+	},
 	state.TableClaims:      claimEvent,
 	state.TableAttachments: attachmentEvent,
 	state.TableVariables: func(w *builder, c state.Change) {
@@ -160,7 +169,7 @@ func (w *builder) command(topic, key, namespace string, payload map[string]any, 
 // needsState reports whether the events of a change follow from other rows as well.
 func needsState(c state.Change) bool {
 	switch c.Table {
-	case state.TableVolumes, state.TableClaims, state.TableAttachments:
+	case state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableHostVolumes:
 		return true
 	case state.TableNodes:
 		n, _ := row[api.Node](c)

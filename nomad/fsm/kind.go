@@ -134,3 +134,10 @@ const (
 const (
 	KindServiceDelete Kind = iota + 210
 )
+
+// Commands on host volumes.
+const (
+	KindHostVolumePut Kind = iota + 230
+	KindHostVolumeDelete
+	KindHostVolumeClaimDelete
+)

@@ -40,6 +40,8 @@ var names = map[Kind]string{ //nolint:gosec // names of metrics
 	KindLogin:       "nomad.fsm.apply_acl_login",
 	KindVariableSet: "nomad.fsm.apply_sv_operation", KindVariableDelete: "nomad.fsm.apply_sv_operation",
 	KindServiceDelete: "nomad.fsm.apply_service_registration_delete_id",
+	KindHostVolumePut: "nomad.fsm.apply_host_volume_register", KindHostVolumeDelete: "nomad.fsm.apply_host_volume_delete",
+	KindHostVolumeClaimDelete: "nomad.fsm.apply_task_group_host_volume_claim_delete",
 }
 
 // metricPersist is how long a snapshot takes to write.

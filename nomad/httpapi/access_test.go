@@ -48,8 +48,9 @@ var needed = map[string]string{
 	"PUT /v1/acl/auth-method": `{"Name":"x"}`, "PUT /v1/acl/auth-method/:id": `{"Name":"x"}`, "PUT /v1/acl/binding-rule": `{"AuthMethod":"x"}`, "PUT /v1/acl/binding-rule/:id": `{"ID":"x"}`,
 	"DELETE /v1/evaluations": `{"EvalIDs":["x"]}`, "PUT /v1/deployment/pause/:id": `{"DeploymentID":"x"}`, "PUT /v1/deployment/promote/:id": `{"DeploymentID":"x","All":true}`,
 	"PUT /v1/deployment/allocation-health/:id": `{"DeploymentID":"x","HealthyAllocationIDs":["y"]}`, "PUT /v1/deployment/unblock/:id": `{"DeploymentID":"x"}`,
-	"PUT /v1/var/:id": `{"Items":{"a":"1"}}`,
-	"PUT /v1/quota":   `{"Name":"x"}`, "PUT /v1/quota/:id": `{"Name":"x"}`,
+	"PUT /v1/var/:id":            `{"Items":{"a":"1"}}`,
+	"PUT /v1/volume/host/create": `{"Volume":{"Name":"x"}}`, "PUT /v1/volume/host/register": `{"Volume":{"Name":"x"}}`,
+	"PUT /v1/quota": `{"Name":"x"}`, "PUT /v1/quota/:id": `{"Name":"x"}`,
 }
 
 // queries are parameters that routes need to get to the servers.

@@ -63,6 +63,8 @@ var everyRoute = []string{
 	`PUT /v1/acl/login {"AuthMethodName":"m"}`, `PUT /v1/acl/oidc/auth-url {"AuthMethodName":"m"}`, `PUT /v1/acl/oidc/complete-auth {"AuthMethodName":"m"}`,
 	"PUT /v1/client/allocation/a1/restart", `PUT /v1/client/allocation/a1/signal {"Signal":"SIGHUP"}`, "GET /v1/client/allocation/a1/stats", `PUT /v1/client/allocation/a1/pause {"ScheduleState":"run"}`, "GET /v1/client/allocation/a1/pause", "GET /v1/client/allocation/a1/checks",
 	"GET /v1/client/allocation/a1/gc", "GET /v1/client/stats", "GET /v1/client/gc",
+	"GET /v1/volumes?type=host", "GET /v1/volume/host/h", `PUT /v1/volume/host/create {"Volume":{"Name":"v"}}`, `PUT /v1/volume/host/register {"Volume":{"Name":"v"}}`,
+	"DELETE /v1/volume/host/h", "GET /v1/volumes/claims", "DELETE /v1/volumes/claim/c",
 	"GET /v1/client/identity", "PUT /v1/client/identity/renew", "PUT /v1/acl/identity/client-introduction-token",
 	"GET /v1/client/fs/logs/a1?task=t&type=stdout", "GET /v1/client/fs/ls/a1", "GET /v1/client/fs/stat/a1?path=/", "GET /v1/client/fs/cat/a1?path=/",
 }

@@ -149,10 +149,8 @@ func TestAnswersHaveTheKeysAndNullsThatClientsKnow(t *testing.T) {
 func TestVolumesThatCannotBeAreNotAnswered(t *testing.T) {
 	t.Parallel()
 	h := handler(newCluster())
-	w := send(h, "GET", "/v1/volumes?type=host", "")
-	if w.Code != 200 || w.Body.String() != "[]" || w.Header().Get("X-Nomad-Index") != "0" {
-		t.Errorf("host volumes: %d %s %v", w.Code, w.Body, w.Header())
-	}
+	expect(t, send(h, "PUT", "/v1/volume/host/create", "{}"), 400, "missing volume definition")
+	expect(t, send(h, "DELETE", "/v1/volume/host/x?force=maybe", ""), 400, "force")
 	// A verb that there is not is not a part of the id.
 	expect(t, send(h, "PUT", "/v1/volume/csi/x/foo", `{"Volumes": [{"ID": "x"}]}`), 404, "resource not found")
 	expect(t, send(h, "PUT", "/v1/volume/csi/x%2Ffoo", `{"Volumes": [{"ID": "x/foo"}]}`), 200, "")

@@ -9,7 +9,6 @@ import (
 
 // later are the paths of features that are not in this version: 501, because 404 would refer to the object.
 var later = []string{
-	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
 	"/v1/client/allocation/:id/snapshot",
 	"/v1/operator/upgrade-check/vault-workload-identity",
 }

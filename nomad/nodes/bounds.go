@@ -18,7 +18,7 @@ const (
 	poolMax = 128
 	// nodeMax bounds a node in bytes, shownMax the part that lists show.
 	nodeMax  = 4 << 20
-	shownMax = 64 << 10
+	shownMax = 128 << 10
 	// networksMax bounds networks and addresses, reservedMax their reserved ports in characters.
 	networksMax = 1000
 	reservedMax = 16 << 10

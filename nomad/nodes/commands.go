@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -152,6 +153,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
+	n.HostVolumes = knownHostVolumes(tx, n)
 	ledger.MarkOwned(tx, n)
 	ledger.Located(tx, n)
 	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
@@ -182,6 +184,20 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
 	return &Outcome{}, nil
+}
+
+// knownHostVolumes are the host volumes of a node without those that were deleted or forgotten, or are being deleted.
+func knownHostVolumes(tx *state.Txn, n *api.Node) map[string]*api.HostVolumeInfo {
+	gone := func(info *api.HostVolumeInfo) bool {
+		if info == nil || info.ID == "" {
+			return false
+		}
+		v := tx.HostVolume(info.Namespace, info.ID)
+		return v == nil || v.Deleting || v.NodeID != n.ID
+	}
+	known := maps.Clone(n.HostVolumes)
+	maps.DeleteFunc(known, func(_ string, info *api.HostVolumeInfo) bool { return gone(info) })
+	return known
 }
 
 // late reports whether a registration was sent before the one that is known: by way of a server that was cut off or

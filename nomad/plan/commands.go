@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/hostvolumes/hostview"
 	jobs "github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
@@ -230,6 +231,9 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if !feasible.AcceptsGroup(tx, n, a.Job, a.Group()) { // its drain may be over: nothing comes any more
 			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
+		if why := hostview.Missing(tx, n, a); why != "" { // it is being deleted, or its sticky one is another
+			return &Refused{map[string]string{a.NodeID: why}}
+		}
 		nameAs(n, a)
 		claims, err := ledger.Beside(tx, a, stopping, taken)
 		if err != nil {
@@ -350,6 +354,11 @@ func place(tx *state.Txn, a *api.Allocation, stopping map[string]bool, counters 
 	a.CreateTime, a.ModifyTime = tx.Now().UnixNano(), tx.Now().UnixNano()
 	tx.PutAlloc(a)
 	counters.AllocChanged(nil, a)
+	if n := tx.Node(a.NodeID); n != nil {
+		for _, c := range hostview.Claims(tx, n, a) {
+			tx.PutHostVolumeClaim(c)
+		}
+	}
 	if a.PreviousAllocation != "" {
 		if prev := tx.Alloc(a.PreviousAllocation); prev != nil {
 			linked := *prev

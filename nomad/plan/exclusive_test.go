@@ -59,7 +59,7 @@ func TestExclusiveResourcesAreGivenOnce(t *testing.T) {
 					{ID: "a", Healthy: true}, {ID: "b", Healthy: true}, {ID: "sick"},
 				}}}
 				res.Networks = []*api.NetworkResource{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}}
-				n.NodeResources = &res
+				n.NodeResources, n.HostVolumes = &res, map[string]*api.HostVolumeInfo{"data": {Path: "/srv"}}
 				tx.PutNode(&n)
 			})
 			j := w.job("j", false)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/hostvolumes/hostview"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
@@ -136,6 +137,9 @@ func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[strin
 	v.with = *a
 	if a.Job == nil {
 		v.with.Job = p.Job
+	}
+	if why := hostview.Missing(v.tx, v.edit.Row(i).Node, &v.with); why != "" {
+		return why
 	}
 	load := fleet.LoadOfAlloc(&v.with)
 	if why := v.edit.Row(i).Refuses(load, func(p fleet.HostPort) bool { return shared(v.with.Group(), p.Port) }); why != "" {

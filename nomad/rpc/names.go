@@ -49,6 +49,7 @@ var names = map[string]string{
 	"Controller.Delete": "nomad.client_csi_controller.delete_volume", "Controller.Expand": "nomad.client_csi_controller.expand_volume",
 	"Controller.List": "nomad.client_csi_controller.list_volumes", "Controller.Snapshot": "nomad.client_csi_controller.create_snapshot",
 	"Controller.SnapshotDelete": "nomad.client_csi_controller.delete_snapshot", "Controller.SnapshotList": "nomad.client_csi_controller.list_snapshots",
+	"NodeHostVolume.Create": "nomad.client_host_volume.create", "NodeHostVolume.Delete": "nomad.client_host_volume.delete",
 	"NodeVolume.Expand": "nomad.client_csi_node.expand_volume", "NodeVolume.Detach": "nomad.client_csi_node.detach_volume",
 }
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -27,6 +28,8 @@ type placer struct {
 	amount quota.Amount
 	// perAllocVolumes reports whether volumes differ per allocation: the next one may fit where this one did not.
 	perAllocVolumes bool
+	// writesOwn is set when allocations write to host volumes of their own.
+	writesOwn bool
 
 	// load is the load of an allocation with the shared resources.
 	load fleet.Load
@@ -43,15 +46,16 @@ type placer struct {
 func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
 		run: r, group: g, ranking: r.rankingFor(g), ask: fleet.AskOf(g), ports: asksOf(g), distinct: newDistinct(r.job, g),
-		exclusive: newExclusiveAsk(g), writes: fleet.WritesOf(g), resources: r.resourcesOf(g),
+		exclusive: newExclusiveAsk(g), writes: fleet.WritesOf(g, ""), resources: r.resourcesOf(g),
 	}
 	p.load = p.loadOf(p.resources)
 	if r.quota != nil {
 		p.amount = quota.AskOf(g)
 	}
 	for _, v := range g.Volumes {
-		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
-		p.perAllocVolumes = p.perAllocVolumes || v.Type == api.VolumeTypeCSI && v.PerAlloc
+		p.hasVolumes = p.hasVolumes || feasible.OfAllocation(v)
+		p.perAllocVolumes = p.perAllocVolumes || v.PerAlloc || v.Sticky
+		p.writesOwn = p.writesOwn || v.Type == api.VolumeTypeHost && v.PerAlloc && !v.ReadOnly
 	}
 	r.out.Escaped = r.out.Escaped || p.static.Escaped
 	p.begin(r.edit)
@@ -83,7 +87,7 @@ func (r *run) mergeClasses(classes map[string]bool) {
 
 // loadOf returns the load of an allocation of the group with the resources.
 func (p *placer) loadOf(res *api.AllocatedResources) fleet.Load {
-	l := fleet.LoadOf(p.group, res)
+	l := fleet.LoadOf(p.group, "", res)
 	l.Priority = p.run.job.Priority
 	return l
 }
@@ -335,14 +339,22 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	if ask != nil && ask.Refusal(row.Node) != "" {
 		return false
 	}
+	if p.writesOwn && slices.ContainsFunc(fleet.WritesOf(p.group, a.Name), func(w fleet.Write) bool { return !row.Writable(w) }) {
+		return false
+	}
 	res, ok := p.assign(row)
 	if !ok {
 		return false
 	}
 	a.NodeID, a.NodeName, a.AllocatedResources = row.Node.ID, row.Node.Name, res
-	if res == p.resources {
+	switch {
+	case p.writesOwn:
+		l := fleet.LoadOf(p.group, a.Name, res)
+		l.Priority = p.run.job.Priority
+		p.run.edit.Add(i, a.ID, l)
+	case res == p.resources:
 		p.run.edit.Add(i, a.ID, p.load)
-	} else {
+	default:
 		p.run.edit.Add(i, a.ID, p.loadOf(res))
 	}
 	if ask != nil {

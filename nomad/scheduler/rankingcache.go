@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -77,7 +78,7 @@ func appendShape(text []byte, r *run, g *api.TaskGroup) []byte {
 	for _, v := range g.Volumes {
 		text := v.Type
 		if v.Type == api.VolumeTypeHost {
-			text += "\x00" + v.Source + "\x00" + v.AccessMode
+			text += fmt.Sprintf("\x00%s\x00%s\x00%s\x00%s\x00%t\x00%t", j.Namespace, v.Source, v.AccessMode, v.AttachmentMode, v.Sticky, v.PerAlloc)
 		}
 		if v.ReadOnly {
 			text += "\x00ro"

@@ -76,13 +76,16 @@ func (t *Txn) PutJob(j *api.Job) {
 	t.summarizeGroups(j)
 }
 
-// DeleteJob forgets the job, its versions, sources, summary, scaling events and launches.
+// DeleteJob forgets the job, its versions, sources, summary, scaling events, launches and claims on sticky host volumes.
 func (t *Txn) DeleteJob(ns, id string) bool {
 	for _, v := range slices.Collect(versions.list(t, "job", rowKey(ns, id))) {
 		versions.remove(t, v)
 	}
 	for _, s := range slices.Collect(submissions.list(t, "job", rowKey(ns, id))) {
 		submissions.remove(t, s)
+	}
+	for _, c := range slices.Collect(t.HostVolumeClaimsOfJob(ns, id)) {
+		hostVolumeClaims.remove(t, c)
 	}
 	t.counting = nil
 	summaries.remove(t, t.JobSummary(ns, id))

@@ -43,6 +43,8 @@ const (
 	TableQuotas           = "quotas"
 	TableVariables        = "variables"
 	TableServices         = "services"
+	TableHostVolumes      = "host_volumes"
+	TableHostVolumeClaims = "host_volume_claims"
 )
 
 var (
@@ -180,6 +182,17 @@ var (
 		by("job", func(s *api.ServiceRegistration) string { return rowKey(s.Namespace, s.JobID) }),
 		by("alloc", func(s *api.ServiceRegistration) string { return s.AllocID }),
 	)
+	hostVolumes = tableOf(
+		TableHostVolumes, func(v *api.HostVolume) stamps { return stamps{&v.CreateIndex, &v.ModifyIndex} },
+		unique(func(v *api.HostVolume) string { return rowKey(v.Namespace, v.ID) }),
+		by("node", func(v *api.HostVolume) string { return v.NodeID }),
+	)
+	hostVolumeClaims = tableOf(
+		TableHostVolumeClaims, func(c *api.HostVolumeClaim) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
+		unique(func(c *api.HostVolumeClaim) string { return rowKey(c.Namespace, c.ID) }),
+		by("job", func(c *api.HostVolumeClaim) string { return rowKey(c.Namespace, c.JobID) }),
+		by("volume", func(c *api.HostVolumeClaim) string { return rowKey(c.Namespace, c.VolumeID) }),
+	)
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
@@ -194,7 +207,7 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
 		rootKeys.layout, aclTokens.layout, aclPolicies.layout, aclRoles.layout, aclAuthMethods.layout, aclBindingRules.layout,
-		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout, services.layout, timelines.layout,
+		oneTimeTokens.layout, aclBootstraps.layout, quotas.layout, variables.layout, services.layout, timelines.layout, hostVolumes.layout, hostVolumeClaims.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

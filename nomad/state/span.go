@@ -248,6 +248,14 @@ func (t *Txn) JobSpan(s Span) iter.Seq[*api.Job] { return jobs.byPath(t, s) }
 // VolumeSpan walks volumes by namespace and id.
 func (t *Txn) VolumeSpan(s Span) iter.Seq[*api.Volume] { return volumes.byPath(t, s) }
 
+// HostVolumeSpan walks host volumes by namespace and id.
+func (t *Txn) HostVolumeSpan(s Span) iter.Seq[*api.HostVolume] { return hostVolumes.byPath(t, s) }
+
+// HostVolumeClaimSpan walks the claims on sticky host volumes by namespace and id.
+func (t *Txn) HostVolumeClaimSpan(s Span) iter.Seq[*api.HostVolumeClaim] {
+	return hostVolumeClaims.byPath(t, s)
+}
+
 // AllocSpan walks allocations by creation.
 func (t *Txn) AllocSpan(s Span) iter.Seq[*api.Allocation] { return allocs.byAge(t, s) }
 

@@ -204,6 +204,9 @@ type Client struct {
 	GCMaxAllocs      int                   `hcl:"gc_max_allocs"`
 	NodeMaxAllocs    int                   `hcl:"node_max_allocs"`
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
+	// HostVolumesDir is where dynamic host volumes are made, HostVolumePluginDir has the executables that make them.
+	HostVolumesDir      string `hcl:"host_volumes_dir"`
+	HostVolumePluginDir string `hcl:"host_volume_plugin_dir"`
 	// HostNetworks are the networks of the host that ports may name.
 	HostNetworks map[string]HostNetwork `hcl:"host_network"`
 	// BridgeName, BridgeSubnet and BridgeSubnet6 describe the bridge of allocations; empty means the defaults, and no IPv6.

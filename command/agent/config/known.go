@@ -6,8 +6,6 @@ import "strings"
 // block stands for all that is in it. It shrinks as features arrive.
 var known = map[string]bool{
 	"client.alloc_mounts_dir":                      true,
-	"client.host_volumes_dir":                      true,
-	"client.host_volume_plugin_dir":                true,
 	"client.preferred_address_family":              true,
 	"client.network_speed":                         true,
 	"client.cpu_disable_dmidecode":                 true,

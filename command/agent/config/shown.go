@@ -112,7 +112,7 @@ func (c Client) shown() map[string]any {
 		drain = map[string]any{"Deadline": d.Deadline.String(), "Force": d.Force, "IgnoreSystemJobs": d.IgnoreSystemJobs}
 	}
 	return map[string]any{
-		"Enabled": c.Enabled, "StateDir": c.StateDir, "AllocDir": c.AllocDir, "CommonPluginDir": c.CommonPluginDir, "Servers": c.Servers,
+		"Enabled": c.Enabled, "StateDir": c.StateDir, "AllocDir": c.AllocDir, "CommonPluginDir": c.CommonPluginDir, "HostVolumesDir": c.HostVolumesDir, "HostVolumePluginDir": c.HostVolumePluginDir, "Servers": c.Servers,
 		"NodeClass": c.NodeClass, "NodePool": c.NodePool, "Options": c.Options, "Meta": c.Meta, "ChrootEnv": c.ChrootEnv, "CgroupParent": c.CgroupParent,
 		"NetworkInterface": c.NetworkInterface, "CpuCompute": c.CPUTotalCompute, "MemoryMB": c.MemoryTotalMB, "DiskTotalMB": c.DiskTotalMB,
 		"MaxKillTimeout": c.MaxKillTimeout.String(), "MinDynamicPort": c.MinDynamicPort, "MaxDynamicPort": c.MaxDynamicPort,

@@ -37,6 +37,7 @@ func (c *Config) Validate() error {
 	for key, dir := range map[string]string{
 		"data_dir": c.DataDir, "plugin_dir": c.PluginDir, "server.data_dir": c.Server.DataDir,
 		"client.state_dir": c.Client.StateDir, "client.alloc_dir": c.Client.AllocDir, "client.common_plugin_dir": c.Client.CommonPluginDir,
+		"client.host_volumes_dir": c.Client.HostVolumesDir, "client.host_volume_plugin_dir": c.Client.HostVolumePluginDir,
 	} {
 		wrong(dir != "" && !filepath.IsAbs(dir), "%s %q must be absolute", key, dir)
 	}

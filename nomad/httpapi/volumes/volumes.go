@@ -14,7 +14,9 @@ import (
 )
 
 // Routes are the endpoints of volumes, of their snapshots and of CSI plugins.
-func Routes() []endpoint.Route { return slices.Concat(volumeRoutes, doctorRoutes, pluginRoutes) }
+func Routes() []endpoint.Route {
+	return slices.Concat(volumeRoutes, hostRoutes, doctorRoutes, pluginRoutes)
+}
 
 var volumeRoutes = []endpoint.Route{
 	{Method: "GET", Pattern: "/v1/volumes", Serve: volumeList},
@@ -39,9 +41,8 @@ func volumeList(c *endpoint.Call) (any, error) {
 	switch kind := c.Params.Get("type"); kind {
 	case "":
 		return []*api.VolumeStub{}, nil
-	case api.VolumeTypeHost: // this version has none that are made while it runs
-		c.SetReadRows(api.QueryMeta{})
-		return []*api.VolumeStub{}, nil
+	case api.VolumeTypeHost:
+		return hostList(c)
 	case api.VolumeTypeCSI:
 	default:
 		return nil, fault.New(fault.NotFound, "there are no volumes of type %q, only csi and host", kind)

@@ -21,12 +21,6 @@ func Later(j *api.Job) []error {
 				l.asks(t.Driver == "docker" && ownNetwork(g), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
 			}
 		}
-		for _, name := range sorted(g.Volumes) {
-			if v := g.Volumes[name]; v != nil {
-				l.asks(v.PerAlloc && v.Type == api.VolumeTypeHost, where, fmt.Sprintf("volume %q: per_alloc of a host volume", brief(name)))
-				l.asks(v.Sticky, where, fmt.Sprintf("volume %q: sticky", brief(name)))
-			}
-		}
 		for _, t := range g.Tasks {
 			l.task(fmt.Sprintf("%s, task %q", where, brief(t.Name)), t)
 		}

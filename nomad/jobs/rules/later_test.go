@@ -55,25 +55,6 @@ func TestEveryFieldOfAJobIsDoneOrRefusedOrNamedInAWarning(t *testing.T) {
 	}
 }
 
-// Allocations that were to have a host volume each would all write to one directory, or wait for ever.
-func TestHostVolumesOfTheirOwnAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		request api.VolumeRequest
-		want    int
-	}{
-		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data"}, 0},
-		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data", PerAlloc: true}, 1},
-		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data", Sticky: true}, 1},
-		{api.VolumeRequest{Type: api.VolumeTypeCSI, Source: "data", PerAlloc: true}, 0},
-	} {
-		j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Volumes: map[string]*api.VolumeRequest{"v": &c.request, "none": nil}}}}
-		if errs := rules.Later(j); len(errs) != c.want {
-			t.Errorf("%+v: %v", c.request, errs)
-		}
-	}
-}
-
 func TestNetworksThatNoNodeMakesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

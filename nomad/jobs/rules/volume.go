@@ -32,8 +32,11 @@ func (c *check) volumes(where string, g *api.TaskGroup) {
 		c.wrong(v.PerAlloc && everywhere(c.job), "%s: per_alloc is not possible in a %s job", at, c.job.Type)
 		c.wrong(v.PerAlloc && canaries(g), "%s: per_alloc is not possible with canaries", at)
 		c.wrong(v.PerAlloc && v.Sticky, "%s: per_alloc and sticky exclude each other", at)
-		if v.Type == api.VolumeTypeCSI {
+		switch v.Type {
+		case api.VolumeTypeCSI:
 			c.csi(at, g, v)
+		case api.VolumeTypeHost:
+			c.host(at, v)
 		}
 	}
 	c.uses(where, g)
@@ -74,6 +77,20 @@ func indexes(g *api.TaskGroup) []int {
 	}
 	slices.Sort(list)
 	return list
+}
+
+func (c *check) host(at string, v *api.VolumeRequest) {
+	c.wrong(v.Sticky && everywhere(c.job), "%s: sticky is not possible in a %s job, whose allocations stay on their nodes", at, c.job.Type)
+	mode := api.AccessMode(v.AccessMode)
+	if v.AccessMode != "" {
+		c.oneOf(v.AccessMode, []string{
+			string(api.AccessSingleNodeReader), string(api.AccessSingleNodeWriter), string(api.AccessSingleNodeSingle), string(api.AccessSingleNodeMulti),
+		}, "%s: access_mode", at)
+	}
+	if v.AttachmentMode != "" {
+		c.oneOf(v.AttachmentMode, []string{string(api.AttachmentFileSystem)}, "%s: attachment_mode of a host volume", at)
+	}
+	c.wrong(mode == api.AccessSingleNodeReader && !v.ReadOnly, "%s: access mode %s needs read_only = true", at, mode)
 }
 
 func canaries(g *api.TaskGroup) bool { return g.Update != nil && g.Update.Canary > 0 }

@@ -15,7 +15,9 @@ type Static struct {
 	datacenters []string
 	rules       []*Rule
 	drivers     []string
+	// hostVolumes are those that all allocations of the group use.
 	hostVolumes []*api.VolumeRequest
+	namespace   string
 	devices     []*Device
 	// networks are the host networks that ports name, some of them by a property of the node.
 	// ports are the first that name each.
@@ -28,7 +30,7 @@ type Static struct {
 
 // NewStatic gathers what the group of the job asks.
 func NewStatic(j *api.Job, g *api.TaskGroup) *Static {
-	s := &Static{pool: j.NodePool, datacenters: j.Datacenters, rules: slices.Concat(rules(j.Constraints), rules(g.Constraints))}
+	s := &Static{pool: j.NodePool, namespace: j.Namespace, datacenters: j.Datacenters, rules: slices.Concat(rules(j.Constraints), rules(g.Constraints))}
 	if slices.Contains(s.datacenters, "*") {
 		s.datacenters = nil
 	}
@@ -54,7 +56,10 @@ func (s *Static) addVolumes(g *api.TaskGroup) {
 	for _, v := range g.Volumes {
 		switch v.Type {
 		case api.VolumeTypeHost:
-			s.hostVolumes = append(s.hostVolumes, v)
+			if !v.PerAlloc {
+				s.hostVolumes = append(s.hostVolumes, v)
+			}
+			s.Escaped = s.Escaped || v.PerAlloc || v.Sticky
 		case api.VolumeTypeCSI:
 			s.Escaped = true
 		}
@@ -132,7 +137,7 @@ func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
 		return reason, false
 	}
 	if !s.hasHostVolumes(n) {
-		return "missing compatible host volumes", false
+		return missingHostVolumes, false
 	}
 	return "", false
 }
@@ -203,8 +208,7 @@ func hasBridge(n *api.Node) bool {
 
 func (s *Static) hasHostVolumes(n *api.Node) bool {
 	for _, v := range s.hostVolumes {
-		have := n.HostVolumes[v.Source]
-		if have == nil || have.ReadOnly && !v.ReadOnly {
+		if !n.HostVolumes[v.Source].Offers(s.namespace, v) {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// VolumeView is what placement reads about CSI volumes.
+// VolumeView is what placement reads about volumes.
 type VolumeView interface {
 	Node(id string) *api.Node
 	Alloc(id string) *api.Allocation
@@ -25,6 +25,7 @@ type VolumeView interface {
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
 	JobsByPlugin(plugin string) iter.Seq[*api.Job]
 	NodesByStaleMount(plugin, external string) iter.Seq[*api.Node]
+	HostVolumeClaimsOfJob(ns, job string) iter.Seq[*api.HostVolumeClaim]
 }
 
 // Resources outside of nodes that a blocked evaluation may wait for.
@@ -78,6 +79,7 @@ func (vs *Volumes) Missing() []string { return slices.Sorted(maps.Keys(vs.missin
 type VolumeAsk struct {
 	all        *Volumes
 	wants      []want
+	host       []hostWant
 	impossible string
 }
 
@@ -93,7 +95,7 @@ func (w want) external() external { return external{w.volume.PluginID, w.volume.
 // Ask looks up the volumes of an allocation of the group that is to be placed.
 func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 	vs.begin()
-	ask := &VolumeAsk{all: vs}
+	ask := &VolumeAsk{all: vs, host: vs.hostWants(g, a)}
 	var absent []string
 	uses := api.VolumeUses(g.Volumes, a.Name)
 	for i, u := range uses {
@@ -231,6 +233,9 @@ func (a *VolumeAsk) FitsAfterDetach(n *api.Node) bool {
 func (a *VolumeAsk) refusal(n *api.Node) (reason string, taken bool) {
 	if a.impossible != "" {
 		return a.impossible, false
+	}
+	if reason := a.hostRefusal(n); reason != "" {
+		return reason, false
 	}
 	var buf [4]external
 	added := buf[:0]

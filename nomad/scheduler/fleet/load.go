@@ -119,16 +119,16 @@ func memoryOf(g *api.TaskGroup, of func(*api.Resources) int) int64 {
 
 // LoadOfAlloc is what the allocation, which has its job, takes.
 func LoadOfAlloc(a *api.Allocation) Load {
-	l := LoadOf(a.Group(), a.AllocatedResources)
+	l := LoadOf(a.Group(), a.Name, a.AllocatedResources)
 	if a.Job != nil {
 		l.Priority = a.Job.Priority
 	}
 	return l
 }
 
-// LoadOf is what an allocation of the group with these resources takes. Without the group all tasks
-// are taken to run at once.
-func LoadOf(g *api.TaskGroup, res *api.AllocatedResources) Load {
+// LoadOf is what an allocation of the group with the name and these resources takes. Without the group all tasks
+// are taken to run at once; without the name the host volumes of single allocations are left out.
+func LoadOf(g *api.TaskGroup, name string, res *api.AllocatedResources) Load {
 	if res == nil {
 		return Load{}
 	}
@@ -157,7 +157,7 @@ func LoadOf(g *api.TaskGroup, res *api.AllocatedResources) Load {
 		}
 	}
 	if g != nil && len(g.Volumes) > 0 {
-		if w := WritesOf(g); len(w) > 0 {
+		if w := WritesOf(g, name); len(w) > 0 {
 			l.own().Writes = w
 		}
 	}
@@ -171,14 +171,15 @@ func (l *Load) own() *Exclusive {
 	return l.Exclusive
 }
 
-// WritesOf are the host volumes that allocations of the group write to.
-func WritesOf(g *api.TaskGroup) []Write {
+// WritesOf are the host volumes that an allocation of the group with the name writes to. Without the name they are those that
+// all allocations write to.
+func WritesOf(g *api.TaskGroup, name string) []Write {
 	var all []Write
 	for _, v := range g.Volumes {
-		if v == nil || v.Type != api.VolumeTypeHost || v.ReadOnly {
+		if v == nil || v.Type != api.VolumeTypeHost || v.ReadOnly || v.PerAlloc && name == "" {
 			continue
 		}
-		w := Write{v.Source, v.AccessMode == accessSingleWriter}
+		w := Write{v.SourceFor(name), v.AccessMode == accessSingleWriter}
 		if i := slices.IndexFunc(all, func(o Write) bool { return o.Volume == w.Volume }); i >= 0 {
 			all[i].Alone = all[i].Alone || w.Alone
 			continue

@@ -104,6 +104,10 @@ func writes() []write {
 		{pattern: "PUT /v1/operator/snapshot", body: &struct{ X string }{}},
 		{pattern: "PUT /v1/operator/keyring/rotate", path: "/v1/operator/keyring/rotate?algorithm=%00"},
 		{pattern: "DELETE /v1/operator/keyring/key/:id", path: "/v1/operator/keyring/key/%00"},
+		{pattern: "PUT /v1/volume/host/create", body: hostVolume(), all: true},
+		{pattern: "PUT /v1/volume/host/register", body: hostVolume(), all: true},
+		{pattern: "DELETE /v1/volume/host/:id", path: "/v1/volume/host/%00"},
+		{pattern: "DELETE /v1/volumes/claim/:id", path: "/v1/volumes/claim/%00"},
 		{pattern: "PUT /v1/quota", body: quota(), all: true},
 		{pattern: "PUT /v1/quota/:id", path: "/v1/quota/poisoned", body: quota(), all: true},
 		{pattern: "DELETE /v1/quota/:id", path: "/v1/quota/poisoned"},
@@ -159,6 +163,12 @@ func writes() []write {
 		{pattern: "PUT /v1/volumes/snapshot", body: &ours.SnapshotCreateRequest{}, all: true},
 		{pattern: "DELETE /v1/volumes/snapshot", path: "/v1/volumes/snapshot?plugin_id=p&snapshot_id=x"},
 	}
+}
+
+func hostVolume() any {
+	return &struct{ Volume *ours.HostVolume }{&ours.HostVolume{Name: "poisoned", PluginID: "mkdir", RequestedCapabilities: []*ours.HostVolumeCapability{
+		{AttachmentMode: ours.AttachmentFileSystem, AccessMode: ours.AccessSingleNodeWriter},
+	}}}
 }
 
 func quota() *ours.QuotaSpec {
