@@ -75,7 +75,7 @@ func Prefixes(filter []string) (allow, block []string, err error) {
 // New opens the sinks.
 func New(c Config) (*Recorder, error) {
 	c.Interval, c.MemoryInterval = cmp.Or(c.Interval, time.Second), cmp.Or(c.MemoryInterval, 10*time.Second)
-	r := &Recorder{conf: c, recorded: &recorded{interval: c.MemoryInterval, keep: max(expiry, c.MemoryRetention), series: map[identity]*series{}}}
+	r := &Recorder{conf: c, recorded: &recorded{interval: c.MemoryInterval, keep: max(expiry, c.MemoryRetention), series: map[identity]*series{}, own: map[short]*series{}}}
 	pushed, err := c.pushed()
 	if err != nil {
 		return nil, err

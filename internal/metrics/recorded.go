@@ -43,6 +43,21 @@ func identityOf(k kind, key []string, labels []Label) identity {
 	return id
 }
 
+// short identifies a series that a [Recorder] records, with one label at most: most records are of such.
+type short struct {
+	kind  kind
+	name  string
+	label Label
+}
+
+// shorten returns the short identity of an identity, if it has one.
+func (id *identity) shorten() (of short, found bool) {
+	if id.key[0] != service || id.key[2] != "" || id.labels[1] != (Label{}) {
+		return short{}, false
+	}
+	return short{id.kind, id.key[1], id.labels[0]}, true
+}
+
 // series is a metric with its labels.
 type series struct {
 	kind   kind
@@ -73,6 +88,8 @@ type recorded struct {
 
 	mu     sync.RWMutex
 	series map[identity]*series
+	// own are those of series that have a short identity.
+	own map[short]*series
 	// begun is the first interval; 0 is none.
 	begun int64
 }
@@ -81,6 +98,12 @@ func (r *recorded) find(id *identity) *series {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.series[*id]
+}
+
+func (r *recorded) findOwn(of *short) *series {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.own[*of]
 }
 
 // record adds a value to a series, which it makes if need be.
@@ -106,7 +129,7 @@ func (r *recorded) add(id identity, key []string, labels []Label) *series {
 				fixed[p.GetName()] = p.GetValue()
 			}
 			s.summary = prometheus.NewSummary(prometheus.SummaryOpts{
-				Name: name, Help: name, MaxAge: 10 * time.Second, ConstLabels: fixed, Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
+				Name: name, Help: name, MaxAge: 10 * time.Second, AgeBuckets: 2, ConstLabels: fixed, Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001},
 			})
 		}
 	}
@@ -117,6 +140,9 @@ func (r *recorded) add(id identity, key []string, labels []Label) *series {
 	}
 	r.begun = cmp.Or(r.begun, r.number(time.Now()))
 	r.series[id] = s
+	if of, found := id.shorten(); found {
+		r.own[of] = s
+	}
 	return s
 }
 
@@ -228,6 +254,9 @@ func (r *recorded) expire(now time.Time) {
 		s.mu.Unlock()
 		if old {
 			delete(r.series, id)
+			if of, found := id.shorten(); found {
+				delete(r.own, of)
+			}
 		}
 	}
 }

@@ -37,11 +37,15 @@ func TestSeriesAreKeptApart(t *testing.T) {
 		r.Count("calls", 3, other...)
 		r.Sample("calls", 5, labels[:1]...)
 		r.Sample("calls", 7, labels[:1]...)
+		r.Count("calls", 1)
+		r.Count("calls", 1, labels[1:2]...)
 		r.live.SetGauge([]string{"a", "b", "c", "d", "e", "f"}, 4)
 		r.live.SetGauge([]string{"a", "b", "c", "d", "e", "g"}, 6)
 	}
-	const want = `nomad.callsmap[a:1 b:1 c:1 d:1] 2 4 2 2
+	const want = `nomad.callsmap[] 2 2 1 1
+nomad.callsmap[a:1 b:1 c:1 d:1] 2 4 2 2
 nomad.callsmap[a:1 b:1 c:1 d:2] 2 6 3 3
+nomad.callsmap[b:1] 2 2 1 1
 nomad.callsmap[a:1] 4 24 5 7
 nomad.a.b.c.d.e.fmap[] 4
 nomad.a.b.c.d.e.gmap[] 6`
@@ -52,7 +56,7 @@ nomad.a.b.c.d.e.gmap[] 6`
 	if got := values(t, r); got != want {
 		t.Errorf("before the expiry:\n%s", got)
 	}
-	if r.recorded.expire(time.Now().Add(expiry + time.Second)); values(t, r) != "" || len(r.recorded.series) != 0 {
+	if r.recorded.expire(time.Now().Add(expiry + time.Second)); values(t, r) != "" || len(r.recorded.series)+len(r.recorded.own) != 0 {
 		t.Errorf("after the expiry:\n%s", values(t, r))
 	}
 }
@@ -61,7 +65,7 @@ nomad.a.b.c.d.e.gmap[] 6`
 func TestSummaryIsOfTheLastInterval(t *testing.T) {
 	t.Parallel()
 	const interval = time.Second
-	r := &recorded{interval: interval, keep: expiry, series: map[identity]*series{}}
+	r := &recorded{interval: interval, keep: expiry, series: map[identity]*series{}, own: map[short]*series{}}
 	s := r.add(identity{kind: counter}, []string{"calls"}, nil)
 	now := r.number(time.Now())
 	s.used, s.at, s.before, r.begun = time.Now(), now, now-1, now-10

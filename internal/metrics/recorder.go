@@ -59,12 +59,14 @@ func (r *Recorder) Since(name string, start time.Time, labels ...Label) {
 // known records a value where go-metrics, which prefixes and filters names, has made the series before, and no other sink
 // wants it. It reports whether it did.
 func (r *Recorder) known(k kind, name string, v float64, labels []Label) bool {
-	if r.pushed != nil || len(labels) > len(identity{}.labels) {
+	if r.pushed != nil || len(labels) > 1 {
 		return false
 	}
-	id := identity{kind: k, key: [5]string{service, name}}
-	copy(id.labels[:], labels)
-	s := r.recorded.find(&id)
+	of := short{kind: k, name: name}
+	if len(labels) > 0 {
+		of.label = labels[0]
+	}
+	s := r.recorded.findOwn(&of)
 	if s != nil {
 		s.record(v, r.recorded.interval)
 	}
