@@ -10,6 +10,7 @@ import (
 	gometrics "github.com/hashicorp/go-metrics"
 	"github.com/hashicorp/go-metrics/circonus"
 	"github.com/hashicorp/go-metrics/datadog"
+	goprometheus "github.com/hashicorp/go-metrics/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -23,8 +24,8 @@ type Config struct {
 	NoHost bool
 	// Interval is the time between two readings of what is measured at intervals; 0 means 1 s.
 	Interval time.Duration
-	// MemoryInterval is the time that GET /v1/metrics sums up; 0 means 10 s. MemoryRetention is for how long counters and
-	// samples are kept that are not recorded any more, at least 5 min.
+	// MemoryInterval is the time that GET /v1/metrics sums up, MemoryRetention for how long such sums are kept; 0 means 10 s
+	// and 1 min.
 	MemoryInterval, MemoryRetention time.Duration
 	// Prometheus enables the format of Prometheus.
 	Prometheus bool
@@ -48,7 +49,7 @@ type Circonus struct {
 	SearchTag, CheckTags, DisplayName, BrokerID, BrokerSelectTag  string
 }
 
-// expiry is how long Prometheus still gets a counter or a sample that is not recorded any more, unless MemoryRetention is longer.
+// expiry is how long Prometheus still gets a counter or a sample that is not recorded any more.
 const expiry = 5 * time.Minute
 
 // callBuckets are the limits of the histogram of calls of plugins, in seconds: calls take milliseconds to minutes.
@@ -75,7 +76,8 @@ func Prefixes(filter []string) (allow, block []string, err error) {
 // New opens the sinks.
 func New(c Config) (*Recorder, error) {
 	c.Interval, c.MemoryInterval = cmp.Or(c.Interval, time.Second), cmp.Or(c.MemoryInterval, 10*time.Second)
-	r := &Recorder{conf: c, recorded: &recorded{interval: c.MemoryInterval, keep: max(expiry, c.MemoryRetention), series: map[identity]*series{}, own: map[short]*series{}}}
+	c.MemoryRetention = max(cmp.Or(c.MemoryRetention, time.Minute), c.MemoryInterval)
+	r := &Recorder{conf: c, memory: gometrics.NewInmemSink(c.MemoryInterval, c.MemoryRetention)}
 	pushed, err := c.pushed()
 	if err != nil {
 		return nil, err
@@ -85,11 +87,12 @@ func New(c Config) (*Recorder, error) {
 			return nil, err
 		}
 	}
-	r.sink = append(gometrics.FanoutSink{r.recorded}, pushed...)
+	r.sink = append(gometrics.FanoutSink{r.memory}, pushed...)
 	if c.Prometheus {
 		if err := r.openPrometheus(); err != nil {
 			return nil, err
 		}
+		r.sink = append(r.sink, r.prom)
 	}
 	r.live, err = r.measure(r.sink)
 	return r, err
@@ -169,14 +172,18 @@ func (c Circonus) open() (*circonus.CirconusSink, error) {
 
 func (r *Recorder) openPrometheus() error {
 	r.registry = prometheus.NewRegistry()
-	r.recorded.prom = &hostLabel{host: r.conf.Host, on: !r.conf.NoHost && r.conf.Host != ""}
+	sink, err := goprometheus.NewPrometheusSinkFrom(goprometheus.PrometheusOpts{Expiration: expiry, Registerer: r.registry, Name: "nomad_recorded"})
+	if err != nil {
+		return fmt.Errorf("prometheus: %w", err)
+	}
+	r.prom = &hostLabel{sink: sink, host: r.conf.Host, on: !r.conf.NoHost && r.conf.Host != ""}
 	labels := prometheus.Labels{}
-	if r.recorded.prom.on {
+	if r.prom.on {
 		labels["host"] = r.conf.Host
 	}
 	r.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "nomad_csi_call_duration_seconds", Help: "Duration of calls of CSI plugins.", Buckets: callBuckets, ConstLabels: labels,
 	}, []string{"plugin", "rpc", "code"})
-	return errors.Join(r.registry.Register(r.calls), r.registry.Register(r.recorded), r.registry.Register(reader{r}),
+	return errors.Join(r.registry.Register(r.calls), r.registry.Register(reader{r}),
 		r.registry.Register(collectors.NewGoCollector()), r.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }

@@ -31,24 +31,19 @@ type family struct {
 	labels string
 }
 
-// number is a gauge or a counter with its labels as Prometheus takes them, sorted by name. Gauges of one object share them.
-type number struct {
+// gauge is a gauge with its labels as Prometheus takes them, sorted by name. Gauges of one object share them.
+type gauge struct {
 	desc   *prometheus.Desc
-	kind   kind
 	value  float64
 	labels []*dto.LabelPair
 }
 
 // Desc implements [prometheus.Metric].
-func (n *number) Desc() *prometheus.Desc { return n.desc }
+func (g *gauge) Desc() *prometheus.Desc { return g.desc }
 
 // Write implements [prometheus.Metric].
-func (n *number) Write(out *dto.Metric) error {
-	if out.Label = n.labels; n.kind == counter {
-		out.Counter = &dto.Counter{Value: &n.value}
-	} else {
-		out.Gauge = &dto.Gauge{Value: &n.value}
-	}
+func (g *gauge) Write(out *dto.Metric) error {
+	out.Label, out.Gauge = g.labels, &dto.Gauge{Value: &g.value}
 	return nil
 }
 
@@ -65,17 +60,17 @@ func (s reader) Collect(out chan<- prometheus.Metric) {
 	var joined string
 	for i, g := range values {
 		if i == 0 || !sameSlice(values[i-1].labels, g.labels) {
-			pairs, names = s.r.recorded.prom.pairs(g.labels)
+			pairs, names = s.r.prom.pairs(g.labels)
 			joined = strings.Join(names, ",")
 		}
 		f := family{g.gaugeName, joined}
 		desc := families[f]
 		if desc == nil {
-			name := promName(strings.Join(s.r.recorded.prom.key(g.key), "_"))
+			name := promName(strings.Join(s.r.prom.key(g.key), "_"))
 			desc = prometheus.NewDesc(name, name, names, nil)
 			families[f] = desc
 		}
-		out <- &number{desc, level, g.value, pairs}
+		out <- &gauge{desc, g.value, pairs}
 	}
 }
 

@@ -22,13 +22,14 @@ type Source func(emit Emit)
 
 // Recorder records counters and samples, and collects gauges from its sources. A nil Recorder records nothing.
 type Recorder struct {
-	conf     Config
-	live     *gometrics.Metrics
-	recorded *recorded
+	conf   Config
+	live   *gometrics.Metrics
+	memory *gometrics.InmemSink
 	// pushed are the sinks that must be sent gauges at intervals; nil when there are none.
 	pushed *gometrics.Metrics
 	// registry is what Prometheus reads; nil when it is off.
 	registry *prometheus.Registry
+	prom     *hostLabel
 	calls    *prometheus.HistogramVec
 	// sink is all of the sinks together.
 	sink gometrics.FanoutSink
@@ -39,38 +40,23 @@ type Recorder struct {
 
 // Count adds to a counter.
 func (r *Recorder) Count(name string, n float64, labels ...Label) {
-	if r != nil && !r.known(counter, name, n, labels) {
+	if r != nil {
 		r.live.IncrCounterWithLabels([]string{name}, float32(n), labels)
 	}
 }
 
 // Sample adds a value to the distribution of a metric.
 func (r *Recorder) Sample(name string, value float64, labels ...Label) {
-	if r != nil && !r.known(sample, name, value, labels) {
+	if r != nil {
 		r.live.AddSampleWithLabels([]string{name}, float32(value), labels)
 	}
 }
 
 // Since adds the time since the start, in milliseconds, to the distribution of a metric.
 func (r *Recorder) Since(name string, start time.Time, labels ...Label) {
-	r.Sample(name, float64(time.Since(start))/float64(time.Millisecond), labels...)
-}
-
-// known records a value where go-metrics, which prefixes and filters names, has made the series before, and no other sink
-// wants it. It reports whether it did.
-func (r *Recorder) known(k kind, name string, v float64, labels []Label) bool {
-	if r.pushed != nil || len(labels) > 1 {
-		return false
+	if r != nil {
+		r.live.MeasureSinceWithLabels([]string{name}, start, labels)
 	}
-	of := short{kind: k, name: name}
-	if len(labels) > 0 {
-		of.label = labels[0]
-	}
-	s := r.recorded.findOwn(&of)
-	if s != nil {
-		s.record(v, r.recorded.interval)
-	}
-	return s != nil
 }
 
 // Call records a call of an operation of a plugin: Prometheus gets a histogram in seconds, the other sinks a sample in
@@ -111,10 +97,12 @@ func (r *Recorder) Run(ctx context.Context) {
 	if r == nil {
 		return
 	}
+	if r.prom != nil {
+		r.prom.sink.RunBackgroundCleanup(ctx)
+	}
 	tick := time.NewTicker(r.conf.Interval)
 	defer tick.Stop()
 	for {
-		r.recorded.expire(time.Now())
 		r.live.EmitRuntimeStats()
 		if r.pushed != nil {
 			r.collect(func(name string, value float64, labels ...Label) {

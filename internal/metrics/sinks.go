@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	gometrics "github.com/hashicorp/go-metrics"
+	goprometheus "github.com/hashicorp/go-metrics/prometheus"
 )
 
 // service is the first part of each name.
@@ -12,6 +13,7 @@ const service = "nomad"
 // hostLabel gives metrics to Prometheus with the host as a label: in the names of gauges, where go-metrics puts it, it would
 // make another metric for each host.
 type hostLabel struct {
+	sink *goprometheus.PrometheusSink
 	host string
 	on   bool
 }
@@ -28,6 +30,43 @@ func (h *hostLabel) labels(labels []Label) []Label {
 		return labels
 	}
 	return append(slices.Clip(labels), Label{Name: "host", Value: h.host})
+}
+
+// SetGauge implements [gometrics.MetricSink].
+func (h *hostLabel) SetGauge(key []string, v float32) { h.SetGaugeWithLabels(key, v, nil) }
+
+// SetGaugeWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) SetGaugeWithLabels(key []string, v float32, labels []Label) {
+	h.sink.SetGaugeWithLabels(h.key(key), v, h.labels(labels))
+}
+
+// SetPrecisionGauge implements [gometrics.PrecisionGaugeMetricSink].
+func (h *hostLabel) SetPrecisionGauge(key []string, v float64) {
+	h.SetPrecisionGaugeWithLabels(key, v, nil)
+}
+
+// SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
+func (h *hostLabel) SetPrecisionGaugeWithLabels(key []string, v float64, labels []Label) {
+	h.sink.SetPrecisionGaugeWithLabels(h.key(key), v, h.labels(labels))
+}
+
+// EmitKey implements [gometrics.MetricSink]. Prometheus has no such metrics.
+func (*hostLabel) EmitKey([]string, float32) {}
+
+// IncrCounter implements [gometrics.MetricSink].
+func (h *hostLabel) IncrCounter(key []string, v float32) { h.IncrCounterWithLabels(key, v, nil) }
+
+// IncrCounterWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) IncrCounterWithLabels(key []string, v float32, labels []Label) {
+	h.sink.IncrCounterWithLabels(key, v, h.labels(labels))
+}
+
+// AddSample implements [gometrics.MetricSink].
+func (h *hostLabel) AddSample(key []string, v float32) { h.AddSampleWithLabels(key, v, nil) }
+
+// AddSampleWithLabels implements [gometrics.MetricSink].
+func (h *hostLabel) AddSampleWithLabels(key []string, v float32, labels []Label) {
+	h.sink.AddSampleWithLabels(key, v, h.labels(labels))
 }
 
 // naming receives the key that go-metrics makes of a name. It is for one goroutine.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,7 +32,19 @@ func (r *Recorder) Summary() (*Summary, error) {
 	if r == nil {
 		return out, nil
 	}
-	r.recorded.summarize(out)
+	shown, err := r.memory.DisplayMetrics(nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	in, ok := shown.(gometrics.MetricsSummary)
+	if !ok {
+		return nil, fmt.Errorf("metrics: unexpected summary %T", shown)
+	}
+	out.Timestamp = in.Timestamp
+	out.Points, out.Counters, out.Samples = append(out.Points, in.Points...), append(out.Counters, in.Counters...), append(out.Samples, in.Samples...)
+	for _, g := range in.Gauges {
+		out.Gauges = append(out.Gauges, Gauge{g.Name, float64(g.Value), g.DisplayLabels})
+	}
 	now, err := r.gauges()
 	if err != nil {
 		return nil, err
