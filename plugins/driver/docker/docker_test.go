@@ -117,6 +117,7 @@ func TestContract(t *testing.T) {
 		Print:     taskConfig(nil, "print"),
 		Missing:   taskConfig(map[string]any{"entrypoint": []any{"/no-such-program"}}),
 		Family:    taskConfig(hostPID, "family"),
+		Flood:     taskConfig(nil, "flood"),
 		ReadMount: taskConfig(nil, "cat", "/data/hello"),
 		Commands: suite.Commands{
 			Print:    []string{"/task", "print"},

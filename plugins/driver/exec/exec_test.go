@@ -77,6 +77,7 @@ func harness(config map[string]any, change ...func(*exec.Config)) suite.Harness 
 		Killed:    sh(`kill -9 $$`),
 		Print:     sh(`echo out; echo err >&2`),
 		Missing:   map[string]any{"command": "no-such-program"},
+		Flood:     sh(`exec tr '\0' x </dev/zero`),
 		ReadMount: sh(`cat data/hello`),
 		Commands: suite.Commands{
 			Print:    command(`echo out; echo err >&2`),

@@ -80,6 +80,7 @@ func harness(change ...func(*rawexec.Config)) suite.Harness {
 		Print:     sh(`echo out; echo err >&2`),
 		Missing:   map[string]any{"command": "no-such-program"},
 		Family:    sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait`),
+		Flood:     sh(`exec tr '\0' x </dev/zero`),
 		ReadMount: sh(`cat data/hello`),
 		Commands: suite.Commands{
 			Print:    command(`echo out; echo err >&2`),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -236,6 +237,32 @@ func output(t *testing.T, b *bench) {
 	}
 	if out, err := LogText(task, "stdout"), LogText(task, "stderr"); out != "out\n" || err != "err\n" {
 		t.Errorf("stdout %q, stderr %q", out, err)
+	}
+}
+
+// flood waits until the task has printed more than its log files hold: they stay within their bounds, and the task still ends.
+func flood(t *testing.T, b *bench) {
+	task := NewTask(t, b.h.Flood)
+	b.startTask(t, task)
+	Eventually(t, "the first log files are removed", func() bool {
+		left, err := filepath.Glob(filepath.Join(task.Logs.Dir, task.Name+".stdout.*"))
+		return err == nil && len(left) > 0 && !slices.Contains(left, filepath.Join(task.Logs.Dir, task.Name+".stdout.0"))
+	})
+	size := int64(0)
+	files, err := os.ReadDir(task.Logs.Dir)
+	for _, f := range files {
+		if info, err := f.Info(); err == nil { // else it has been removed
+			size += info.Size()
+		}
+	}
+	if most := int64(task.Logs.MaxFiles+1) * int64(task.Logs.MaxFileSizeMB) << 20; err != nil || size > most {
+		t.Errorf("the log has %d bytes in %d files, want at most %d: %v", size, len(files), most, err)
+	}
+	if err := b.d.Stop(Context(t), task.ID, "SIGKILL", limit); err != nil {
+		t.Error(err)
+	}
+	if x := b.wait(t, task.ID); x.Signal != int(syscall.SIGKILL) && x.Code != 137 {
+		t.Errorf("exit %+v", x)
 	}
 }
 

@@ -30,6 +30,8 @@ type Harness struct {
 	Killed map[string]any
 	// Print writes "out" to standard output, "err" to standard error, each as a line, and ends with code 0.
 	Print map[string]any
+	// Flood prints at full speed, without newlines, until it is killed.
+	Flood map[string]any
 	// Missing names a program that does not exist, or another cause for which no start can work.
 	Missing map[string]any
 	// Family prints the pid of a child in a session of its own, as a line, and waits for it.
@@ -99,6 +101,7 @@ func Run(t *testing.T, h Harness) {
 		{"Stats", stats, h.Sleep != nil},
 		{"Signal", signal, h.Sleep != nil},
 		{"OutputIsKept", output, h.Print != nil && h.Logs},
+		{"FloodOfOutputIsBounded", flood, h.Flood != nil && h.Logs},
 		{"MountIsSeen", mount, h.ReadMount != nil},
 		{"CommandOutput", commandOutput, h.Commands.Print != nil},
 		{"CommandExitCode", commandExit, h.Commands.Exit7 != nil},

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +43,10 @@ func run(what string, args []string) {
 	case "print":
 		fmt.Println("out")
 		fmt.Fprintln(os.Stderr, "err")
+	case "flood":
+		for line := bytes.Repeat([]byte("x"), 1<<16); ; {
+			_, _ = os.Stdout.Write(line)
+		}
 	case "family":
 		child := exec.Command("/task", "sleep")
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
