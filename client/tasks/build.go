@@ -43,7 +43,7 @@ func (s driverTask) up(_ context.Context, a *attempt) error {
 		Dir: of.Dir(), AllocDir: conf.Dirs.Shared(), SecretsDir: of.Secrets(),
 		Logs: logs(conf.Dirs.Logs(), a.spec.LogConfig), Resources: resources(a.alloc, s.task.name), Mounts: a.mounts,
 	}
-	s.describeNetwork(job, a.alloc)
+	s.describeNetwork(job, a.alloc, a.driver.Capabilities().Isolation)
 	if conf.Lease != nil && len(a.spec.VolumeMounts) > 0 {
 		if job.Lease = conf.Lease(); job.Lease != nil && s.g.sharesLease() {
 			shared := *job.Lease

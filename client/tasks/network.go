@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"path/filepath"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -20,7 +21,7 @@ type Network struct {
 
 // describeNetwork adds to a task what drivers that isolate need to know: the ports, the node's name and size, and a way to
 // report events.
-func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
+func (t *task) describeNetwork(job *driver.Task, a *api.Allocation, isolation driver.Isolation) {
 	job.Event = func(text string) { t.emit(driverMessage(text)) }
 	if n := t.g.conf.Node(); n != nil {
 		job.NodeName = n.Name
@@ -33,6 +34,12 @@ func (t *task) describeNetwork(job *driver.Task, a *api.Allocation) {
 	}
 	if t.g.conf.Network != nil {
 		n := t.g.conf.Network()
+		if isolation == driver.IsolationImage { // links of the host do not apply
+			n.Files = slices.Clone(n.Files)
+			for i, f := range n.Files {
+				n.Files[i].Destination = filepath.Join("/etc", filepath.Base(f.Source))
+			}
+		}
 		job.Network, job.Hostname, job.Mounts = n.Namespace, n.Hostname, slices.Concat(n.Files, job.Mounts)
 	}
 	if a.AllocatedResources == nil {

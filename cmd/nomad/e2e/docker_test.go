@@ -22,6 +22,12 @@ import (
 func withEngine(t *testing.T) (*kit.Agent, *enginetest.Engine) {
 	t.Helper()
 	a := kit.Prepare(t)
+	return a, engineOf(t, a)
+}
+
+// engineOf starts an engine, and the agent that uses it.
+func engineOf(t *testing.T, a *kit.Agent) *enginetest.Engine {
+	t.Helper()
 	e, err := enginetest.Start(a.Dir + "/engine")
 	if errors.Is(err, enginetest.ErrMissing) {
 		t.Skip(err)
@@ -54,7 +60,7 @@ plugin "docker" {
 		t.Fatal(err)
 	}
 	a.Launch()
-	return a, e
+	return e
 }
 
 // containerJob runs the program of the engine's image as a service.
@@ -186,4 +192,74 @@ func TestEventsOfAContainerSayWhatIsWrong(t *testing.T) {
 			t.Errorf("%q is not in %s", part, out)
 		}
 	}
+}
+
+// TestContainersOfABridge: containers and a task of exec share the network of their allocation, also after the agent and the engine
+// were killed, and nothing is left.
+func TestContainersOfABridge(t *testing.T) {
+	a := kit.Prepare(t)
+	bridge := withBridge(t, a, "172.26.97.0/24")
+	e := engineOf(t, a)
+	job := containerJob("net", "serve", "8080")
+	g := job.TaskGroups[0]
+	delete(g.Tasks[0].Config, "network_mode")
+	g.Tasks = append(g.Tasks, &api.Task{
+		Name: "other", Driver: "docker", Resources: g.Tasks[0].Resources, Config: map[string]any{"image": enginetest.Image, "args": []string{"serve", "8081"}},
+	}, &api.Task{
+		Name: "local", Driver: "exec", Resources: g.Tasks[0].Resources, Config: map[string]any{"command": "/bin/sleep", "args": []string{"1000"}},
+	})
+	g.Networks = []*api.NetworkResource{{Mode: "bridge", Hostname: "box", DynamicPorts: []api.Port{{Label: "http", To: 8080}, {Label: "other", To: 8081}}}}
+	a.Register(job)
+	stub := a.Running("net", 1)
+	alloc, _, err := a.API.Allocations().Info(stub.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := func() {
+		t.Helper()
+		for _, port := range alloc.AllocatedResources.Shared.Ports {
+			address := fmt.Sprintf("http://%s:%d", port.HostIP, port.Value)
+			a.Until(20*time.Second, address+" to reply", func() error {
+				r, err := (&http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get(address)
+				if err != nil {
+					return err
+				}
+				return r.Body.Close()
+			})
+			out, code := a.Run("alloc", "exec", "-task", "local", stub.ID, "/usr/bin/python3", "-c", fmt.Sprintf("import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:%d').read())", port.To))
+			if code != 0 || !strings.Contains(out, "hello") {
+				t.Errorf("task of exec to %d: %s", port.To, out)
+			}
+		}
+	}
+	replies()
+	a.Kill()
+	if err := e.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(); err != nil {
+		t.Fatal(err)
+	}
+	a.Launch()
+	replies()
+	if now := a.Running("net", 1); now.ID != stub.ID || now.TaskStates["other"].Restarts != 0 {
+		t.Errorf("the allocation was replaced or restarted: %+v", now)
+	}
+	if out, code := a.Run("alloc", "restart", stub.ID, "other"); code != 0 {
+		t.Error(out)
+	}
+	replies()
+	a.Stop("net", true)
+	a.Until(30*time.Second, "nothing to be left", func() error {
+		links, err := os.ReadDir("/sys/class/net/" + bridge + "/brif")
+		if err != nil || len(links) > 0 {
+			return fmt.Errorf("links %v, %w", links, err)
+		}
+		list, err := e.Client.ContainerList(t.Context(), client.ContainerListOptions{All: true})
+		files, _ := filepath.Glob("/run/nomad/networks/*/*/" + alloc.ID)
+		if err != nil || len(list.Items)+len(files) > 0 {
+			return fmt.Errorf("containers %v, files %v, %w", list.Items, files, err)
+		}
+		return nil
+	})
 }

@@ -17,20 +17,12 @@ func Later(j *api.Job) []error {
 		l.services(where, g.Services)
 		for _, n := range g.Networks {
 			l.network(where, n, true)
-			for _, t := range g.Tasks {
-				l.asks(t.Driver == "docker" && ownNetwork(g), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
-			}
 		}
 		for _, t := range g.Tasks {
 			l.task(fmt.Sprintf("%s, task %q", where, brief(t.Name)), t)
 		}
 	}
 	return l.errs
-}
-
-// ownNetwork reports whether the allocations of a group have networks of their own.
-func ownNetwork(g *api.TaskGroup) bool {
-	return len(g.Networks) > 0 && g.Networks[0].Mode != "" && g.Networks[0].Mode != "host"
 }
 
 type later struct{ errs []error }

@@ -311,13 +311,3 @@ func TestPrivilegedAndHostModesNeedPermission(t *testing.T) {
 		}
 	}
 }
-
-func TestGroupNetworksOfOtherModesAreRefused(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t, t.TempDir()+"/s", nil)
-	task := newTask(t, taskConfig(nil, "sleep"))
-	task.NetworkMode = "bridge"
-	if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `"bridge"`) {
-		t.Error(err)
-	}
-}

@@ -16,6 +16,14 @@
 // For each known task one goroutine waits for the end of the container and one copies its output. Both go on when the
 // engine is back after it was away, and see an exit that happened meanwhile.
 //
+// # Networks of allocations
+//
+// An engine joins no namespace at a path. For each task in the network of its allocation, another container of the same image
+// runs the supervising program, which moves its process into the namespace of the allocation; the container of the task joins
+// that of this process. The namespace belongs to the allocation, so a task that runs does not depend on the other container:
+// without it, the engine only does not measure the task. Host name, hosts and resolvers are those of the joined container,
+// hence each attempt has one of its own. It is removed with the attempt, and found by its label.
+//
 // # Leases of volumes
 //
 // A container with a lease has a guard: a supervising process of package rawexec, made after the container and before its

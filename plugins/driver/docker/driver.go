@@ -98,9 +98,9 @@ func New(c Config, log hclog.Logger) *Driver {
 // Name is "docker".
 func (d *Driver) Name() string { return Name }
 
-// Capabilities of docker: mounts, signals and commands, the files of an image.
+// Capabilities of docker: mounts, signals and commands, networks of allocations, the files of an image.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Owners: true, Signals: true, Exec: true, Isolation: driver.IsolationImage}
+	return driver.Capabilities{Mounts: true, Owners: true, Signals: true, Exec: true, Networks: true, Isolation: driver.IsolationImage}
 }
 
 // ValidateConfig checks the config block of a task, also against what the agent permits.
@@ -311,6 +311,9 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if d.config.Plugin.GC.Container {
 		// The task has ended. What cannot be removed now is collected later, since the driver does not know it any more.
 		left = d.remove(ctx, t.container)
+	}
+	if t.joined != "" {
+		left = errors.Join(left, d.remove(ctx, t.joined))
 	}
 	if err := d.destroyGuard(ctx, id); err != nil {
 		return errors.Join(left, err)

@@ -63,6 +63,7 @@ func (d *Driver) find(ctx context.Context, id string) (*driver.Handle, error) {
 			return nil, fault.Wrap(fault.Unavailable, err)
 		}
 	}
+	d.removeJoiners(ctx, id)
 	return nil, fault.New(fault.NotFound, "task %s of driver %s has no container", id, Name)
 }
 
@@ -93,7 +94,7 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 		}
 		if err := d.remove(ctx, c.ID); err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", id, err))
-		} else if runs {
+		} else if runs && c.Labels[labelJoin] == "" {
 			pruned = append(pruned, id)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -79,8 +80,14 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 	if err != nil {
 		return nil, err
 	}
+	program := ""
+	if t.Network != "" {
+		if program, err = d.guards.Program(); err != nil {
+			return nil, err
+		}
+	}
 	stage := filepath.Join(d.stageDir(), d.instance+rand.Text())
-	s, err := spec.New(spec.Input{Task: t, Config: c, Plugin: &d.config.Plugin, Image: image, Labels: labels, Stage: stage})
+	s, err := spec.New(spec.Input{Task: t, Config: c, Plugin: &d.config.Plugin, Image: image, Labels: labels, Stage: stage, JoinProgram: program, JoinLabels: d.joinLabels(t.ID)})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +101,11 @@ func (d *Driver) launch(ctx context.Context, t *driver.Task, c *config.Task) (*t
 			d.log.Error("remove the binds of a start", "task", t.ID, "error", err)
 		}
 	}()
-	id, err := d.create(ctx, t, c, s)
+	err = d.joinNetwork(ctx, t, s)
+	var id string
+	if err == nil {
+		id, err = d.create(ctx, t, c, s)
+	}
 	if err == nil {
 		err = d.guard(ctx, t, id)
 	}
@@ -128,7 +139,7 @@ func (d *Driver) labels(t *driver.Task, c *config.Task) (map[string]string, erro
 		return nil, err
 	}
 	out := map[string]string{labelTask: t.ID, labelAgent: d.config.StateDir, labelRecord: string(text)}
-	if len(t.Mounts) > 0 {
+	if slices.ContainsFunc(t.Mounts, func(m driver.Mount) bool { return m.Destination != spec.HostsFile && m.Destination != spec.ResolvFile }) {
 		out[labelMounts] = "true"
 	}
 	return out, nil

@@ -33,9 +33,11 @@ const (
 // task is a task that this driver knows.
 type task struct {
 	id, container, image, stopSignal string
-	started                          time.Time
-	tty                              bool
-	record                           record
+	// joined is the container through which the task is in the network of its allocation; empty when it is not.
+	joined  string
+	started time.Time
+	tty     bool
+	record  record
 	// ran is set when the container was started.
 	ran bool
 
@@ -61,7 +63,7 @@ func (d *Driver) inspect(ctx context.Context, id string) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &task{id: c.Config.Labels[labelTask], container: c.ID, image: c.Image, stopSignal: c.Config.StopSignal, tty: c.Config.Tty, done: make(chan struct{})}
+	t := &task{id: c.Config.Labels[labelTask], container: c.ID, joined: c.Config.Labels[labelJoined], image: c.Image, stopSignal: c.Config.StopSignal, tty: c.Config.Tty, done: make(chan struct{})}
 	if _, err := driver.ParseSignal(t.stopSignal); err != nil {
 		t.stopSignal = defaultSignal
 	}

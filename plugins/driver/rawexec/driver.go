@@ -88,6 +88,9 @@ func (d *Driver) program() (string, error) {
 	return d.install()
 }
 
+// Program returns the path of the supervising program, which it installs when it is not there.
+func (d *Driver) Program() (string, error) { return d.program() }
+
 // install makes the directories and the program, where they are not there undamaged.
 func (d *Driver) install() (string, error) {
 	path, err := d.prepareState()

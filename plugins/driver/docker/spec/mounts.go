@@ -39,6 +39,12 @@ func (s *Spec) setMounts(in Input) error {
 		return err
 	}
 	for _, m := range t.Mounts {
+		if s.Joiner != nil && m.Destination == HostsFile {
+			continue // the engine writes the file
+		}
+		if s.Joiner != nil && m.Destination == ResolvFile && ownDNS(c) {
+			continue
+		}
 		b := bind{target: filepath.Join("/", m.Destination), readOnly: m.ReadOnly, label: label}
 		if b.propagation, err = propagation(t, m.Propagation); err != nil {
 			return err

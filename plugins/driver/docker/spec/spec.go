@@ -31,6 +31,9 @@ type Input struct {
 	Image string
 	// Stage is a directory for the binds of checked paths; no other container has it.
 	Stage string
+	// JoinProgram and JoinLabels are the program that joins a network namespace, on the host, and the labels of its container.
+	JoinProgram string
+	JoinLabels  map[string]string
 	// Labels are those by which the driver finds its containers.
 	Labels map[string]string
 }
@@ -41,6 +44,8 @@ type Spec struct {
 	// stage is the directory of the binds, and staged how many there are.
 	stage  string
 	staged int
+	// Joiner describes the container through which this one joins the network of its allocation; nil when it does not.
+	Joiner *client.ContainerCreateOptions
 }
 
 // Close removes the binds of checked paths.
@@ -60,8 +65,8 @@ func New(in Input) (*Spec, error) {
 	if err := in.Plugin.Allowed(c); err != nil {
 		return nil, err
 	}
-	if t.NetworkMode != "" && t.NetworkMode != "host" {
-		return nil, invalid(t, "group networks of mode %q are not supported with driver docker yet", t.NetworkMode)
+	if err := checkJoined(in); err != nil {
+		return nil, err
 	}
 	s := &Spec{stage: in.Stage, Options: client.ContainerCreateOptions{
 		Name: ContainerName(t),
@@ -90,6 +95,9 @@ func New(in Input) (*Spec, error) {
 	h.LogConfig = container.LogConfig{Type: logging.Type, Config: logging.Config}
 	for _, a := range c.DNSServers {
 		h.DNS = append(h.DNS, netip.MustParseAddr(a)) // checked by the config
+	}
+	if t.Network != "" {
+		s.join(in)
 	}
 	h.CapAdd, h.CapDrop, _ = in.Plugin.Capabilities(c) // checked above
 	for _, err := range []error{setResources(&h.Resources, in), s.setNetwork(in), s.setSecurity(in), s.setMounts(in)} {
@@ -213,12 +221,24 @@ func setResources(r *container.Resources, in Input) error {
 	return nil
 }
 
+// portOf is the port of the group's network that a key of the config names.
+func portOf(t *driver.Task, key, label string) (driver.Port, error) {
+	i := slices.IndexFunc(t.Ports, func(p driver.Port) bool { return p.Label == label })
+	if i < 0 {
+		return driver.Port{}, invalid(t, "%q names the port %q, which the group's network does not have", key, label)
+	}
+	return t.Ports[i], nil
+}
+
 // quotaMin is the smallest quota that the kernel takes, in microseconds.
 const quotaMin = 1000
 
 // setNetwork publishes ports on the host and describes the container's address.
 func (s *Spec) setNetwork(in Input) error {
 	t, c, h := in.Task, in.Config, s.Options.HostConfig
+	if t.Network != "" {
+		return nil // the network of the allocation forwards its ports
+	}
 	h.PortBindings, s.Options.Config.ExposedPorts = network.PortMap{}, network.PortSet{}
 	publish := func(p driver.Port, to int) error {
 		if p.HostIP == "" {
@@ -235,15 +255,8 @@ func (s *Spec) setNetwork(in Input) error {
 		}
 		return nil
 	}
-	find := func(key, label string) (driver.Port, error) {
-		i := slices.IndexFunc(t.Ports, func(p driver.Port) bool { return p.Label == label })
-		if i < 0 {
-			return driver.Port{}, invalid(t, "%q names the port %q, which the group's network does not have", key, label)
-		}
-		return t.Ports[i], nil
-	}
 	for _, label := range c.Ports {
-		p, err := find("ports", label)
+		p, err := portOf(t, "ports", label)
 		if err == nil {
 			err = publish(p, cmp.Or(p.To, p.Value))
 		}
@@ -252,7 +265,7 @@ func (s *Spec) setNetwork(in Input) error {
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(c.PortMap)) {
-		p, err := find("port_map", label)
+		p, err := portOf(t, "port_map", label)
 		if err == nil {
 			to, _ := strconv.Atoi(c.PortMap[label]) // checked by the config
 			err = publish(p, to)

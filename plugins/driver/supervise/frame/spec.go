@@ -3,6 +3,9 @@ package frame
 // IdleKey is a variable in the environment of a process that only stands for the processes of Spec.Container.
 const IdleKey = "NOMAD_SUPERVISE_IDLE"
 
+// JoinKey is set in the environment of a process that joins the network namespace at the path that is its value, and waits.
+const JoinKey = "NOMAD_SUPERVISE_JOIN"
+
 // Spec is all that a supervising process needs to know about its task.
 type Spec struct {
 	// TaskID is sent to each agent that connects.

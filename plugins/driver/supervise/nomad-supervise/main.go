@@ -41,6 +41,9 @@ type supervisor struct {
 }
 
 func main() {
+	if path := joined(); path != "" {
+		joinNetwork(path)
+	}
 	if isIdle() {
 		idle()
 	}
