@@ -137,7 +137,7 @@ func (p *Plugin) check() error {
 	case (p.TLS.Cert == "") != (p.TLS.Key == ""):
 		return invalid(`"tls.cert" and "tls.key" need each other`)
 	case p.InfraImage != "":
-		return invalid(`"infra_image" is for group networks of mode bridge, which this version does not have; remove it`)
+		return invalid(`"infra_image" is not needed: containers join group networks through one of their own image; remove it`)
 	case p.WindowsAdmin:
 		return invalid(`"windows_allow_insecure_container_admin" is for Windows, which this version does not run on; remove it`)
 	}
