@@ -13,10 +13,11 @@
 package mask
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // Hidden stands in a text where a secret was.
@@ -73,7 +74,7 @@ func (m *Masker) AddFlags(flags []string) {
 	defer m.mu.Unlock()
 	for _, list := range flags {
 		for flag := range strings.SplitSeq(list, ",") {
-			if k, v, ok := strings.Cut(flag, "="); ok && telling.MatchString(k) {
+			if k, v, ok := strings.Cut(flag, "="); ok && telling().MatchString(k) {
 				m.addLocked(k, v)
 			}
 		}
@@ -147,15 +148,15 @@ func hide(text string, spots []span) string {
 const tellingName = `[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credentials?|(?:api|access|private|account|auth)[_.-]?key)[\w.-]*`
 
 var (
-	telling = regexp.MustCompile(`(?i)^(?:` + tellingName + `|pass|key|cred)$`)
+	telling = lazy.Regexp(`(?i)^(?:` + tellingName + `|pass|key|cred)$`)
 	// What follows name= or "name": up to the end of the word or quotation.
-	assigned = regexp.MustCompile(`(?i)(?:` + tellingName + `=|"` + tellingName + `"\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"']+)`)
+	assigned = lazy.Regexp(`(?i)(?:` + tellingName + `=|"` + tellingName + `"\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"']+)`)
 )
 
 // named finds values by the names before them.
 func named(text string) []span {
 	var out []span
-	for _, at := range assigned.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range assigned().FindAllStringSubmatchIndex(text, -1) {
 		begin, end := at[2], at[3]
 		if q := text[begin]; (q == '"' || q == '\'') && end-begin >= 2 {
 			begin, end = begin+1, end-1

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // Place is a path as the host and as the plugin sees it.
@@ -40,11 +40,11 @@ func Hash(parts ...string) string {
 // VolumeKey identifies a volume as the driver knows it.
 func VolumeKey(pluginID, externalID string) string { return Hash(pluginID, externalID) }
 
-var pluginIDs = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,128}$`)
+var pluginIDs = lazy.Regexp(`^[A-Za-z0-9_.\[\]-]{1,128}$`)
 
 // CheckPluginID refuses ids that would lead out of our directory.
 func CheckPluginID(id string) error {
-	if !pluginIDs.MatchString(id) || strings.Contains(id, "..") || id == "." {
+	if !pluginIDs().MatchString(id) || strings.Contains(id, "..") || id == "." {
 		return fault.New(fault.Invalid, "plugin id %q: use letters, digits and - _ . [ ], at most 128", id)
 	}
 	return nil

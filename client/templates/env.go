@@ -1,14 +1,14 @@
 package templates
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.\-]*$`)
+var variableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_.\-]*$`)
 
 // ParseEnv reads the variables of a rendered template with env = true: lines NAME=value, with comments that begin with #. A value in
 // single quotes is taken as it is; in double quotes, \n, \t, \", \\, \u0041 and the like are replaced.
@@ -21,7 +21,7 @@ func ParseEnv(text string) (map[string]string, error) {
 		}
 		name, value, found := strings.Cut(line, "=")
 		name = strings.TrimSpace(strings.TrimPrefix(name, "export "))
-		if !found || !variableName.MatchString(name) {
+		if !found || !variableName().MatchString(name) {
 			return nil, fault.New(fault.Invalid, "line %d is not of the form NAME=value", i+1)
 		}
 		v, err := parseValue(strings.TrimSpace(value))

@@ -9,13 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // unitName matches the systemd units whose journal may be read: that of another service is not the agent's to show.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@:-]{0,127}$`)
+var unitName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.@:-]{0,127}$`)
 
 // CheckExport reports what is wrong with a request for a stored log.
 func CheckExport(r *api.AgentMonitorRequest) error {
@@ -41,7 +41,7 @@ func CheckExport(r *api.AgentMonitorRequest) error {
 		return fault.New(fault.Invalid, "Cannot follow log file")
 	case r.LogsSince < 0 || r.LogsSince > sinceMax:
 		return fault.New(fault.Invalid, "logs_since is %s: 0 to %s are possible", r.LogsSince, sinceMax)
-	case !r.OnDisk && (!unitName.MatchString(r.ServiceName) || !strings.Contains(strings.ToLower(r.ServiceName), "nomad")):
+	case !r.OnDisk && (!unitName().MatchString(r.ServiceName) || !strings.Contains(strings.ToLower(r.ServiceName), "nomad")):
 		return fault.New(fault.Invalid, "service name %.140q is not the name of a systemd unit that contains nomad", r.ServiceName)
 	}
 	return nil

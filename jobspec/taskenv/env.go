@@ -3,12 +3,12 @@ package taskenv
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // Paths are the directories of a task as the task sees them.
@@ -87,7 +87,7 @@ func (e *Env) Fresh() *Env {
 func (e *Env) Vars() map[string]string { return maps.Clone(e.vars) }
 
 // reference matches ${name} and ${env["name"]}.
-var reference = regexp.MustCompile(`\$\{(?:env\["([^"\]]*)"\]|([A-Za-z0-9_.\-/]+))\}`)
+var reference = lazy.Regexp(`\$\{(?:env\["([^"\]]*)"\]|([A-Za-z0-9_.\-/]+))\}`)
 
 // secretPrefix begins references to secrets.
 const secretPrefix = "secret."
@@ -123,8 +123,8 @@ func (e *Env) Replace(text string) string {
 	if !strings.Contains(text, "${") {
 		return text
 	}
-	return reference.ReplaceAllStringFunc(text, func(ref string) string {
-		m := reference.FindStringSubmatch(ref)
+	return reference().ReplaceAllStringFunc(text, func(ref string) string {
+		m := reference().FindStringSubmatch(ref)
 		if m[2] == "" {
 			return e.vars[m[1]]
 		}
@@ -189,7 +189,7 @@ func (e *Env) Config(config map[string]any) map[string]any {
 // cleanedPrefixes are the names whose labels may hold characters that no shell variable can.
 var cleanedPrefixes = []string{"NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"}
 
-var unclean = regexp.MustCompile(`[^A-Za-z0-9_]`)
+var unclean = lazy.Regexp(`[^A-Za-z0-9_]`)
 
 // cleaned gives variables names that shells know. Of several that become the same, the one that had the name already
 // wins, then the last.
@@ -198,7 +198,7 @@ func cleaned(vars map[string]string) map[string]string {
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		as := name
 		if slices.ContainsFunc(cleanedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-			as = unclean.ReplaceAllString(name, "_")
+			as = unclean().ReplaceAllString(name, "_")
 		}
 		if _, given := vars[as]; as == name || !given {
 			out[as] = vars[name]

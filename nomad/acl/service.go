@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/nomad/access"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -149,13 +149,13 @@ func (s *Service) propose(ctx context.Context, cmd fsm.Command) (*api.WriteMeta,
 	return &api.WriteMeta{Index: res.Index}, nil
 }
 
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+var nameForm = lazy.Regexp(`^[a-zA-Z0-9-]{1,128}$`)
 
 // descriptionMax bounds descriptions, and the names of tokens, in bytes.
 const descriptionMax = 256
 
 func checkName(name string) error {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return fmt.Errorf("invalid name %q: use 1 to 128 letters, digits and dashes", name)
 	}
 	return nil

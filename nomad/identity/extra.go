@@ -2,12 +2,12 @@ package identity
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -43,7 +43,7 @@ const (
 	templateMax  = 1024
 )
 
-var placeholder = regexp.MustCompile(`\$\{[^}]*\}?`)
+var placeholder = lazy.Regexp(`\$\{[^}]*\}?`)
 
 // CheckExtra refuses extra claims whose names are reserved or whose templates have unknown values.
 func CheckExtra(templates map[string]string) error {
@@ -60,7 +60,7 @@ func CheckExtra(templates map[string]string) error {
 		case len(template) > templateMax:
 			return fault.New(fault.Invalid, "extra claim %q has a value of %d bytes; at most %d are allowed", name, len(template), templateMax)
 		}
-		for _, p := range placeholder.FindAllString(template, -1) {
+		for _, p := range placeholder().FindAllString(template, -1) {
 			if values[valueName(p)] == nil || !strings.HasSuffix(p, "}") {
 				return fault.New(fault.Invalid, "extra claim %q: %q is unknown: use one of %s", name, p, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 			}
@@ -85,7 +85,7 @@ func extraClaims(tx *state.Txn, region string, a *api.Allocation, task string, w
 	}
 	out := map[string]string{}
 	add := func(name, template string) {
-		out[name] = placeholder.ReplaceAllStringFunc(template, func(p string) string {
+		out[name] = placeholder().ReplaceAllStringFunc(template, func(p string) string {
 			if value := values[valueName(p)]; value != nil {
 				return value(s)
 			}

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/nomad/login/claims"
 )
 
@@ -22,7 +22,7 @@ const (
 	nameMax = 256
 )
 
-var methodName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+var methodName = lazy.Regexp(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Placeholders of token names beside the claims.
 const (
@@ -34,7 +34,7 @@ const (
 func (s *Service) checkMethod(m *api.ACLAuthMethod) error {
 	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, api.DefaultTokenNameFormat)
 	var errs []error
-	if !methodName.MatchString(m.Name) {
+	if !methodName().MatchString(m.Name) {
 		errs = append(errs, fmt.Errorf("invalid name %q: 1 to 128 letters, digits and dashes are needed", m.Name))
 	}
 	if m.Type != api.AuthMethodJWT && m.Type != api.AuthMethodOIDC {

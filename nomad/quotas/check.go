@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -22,7 +22,7 @@ const (
 	devicesMax     = 1 << 30
 )
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+var validName = lazy.Regexp(`^[a-zA-Z0-9-]{1,128}$`)
 
 // check collects what is wrong with a quota.
 type check struct{ errs []error }
@@ -37,7 +37,7 @@ func (c *check) wrong(bad bool, format string, args ...any) {
 func checked(tx *state.Txn, in *api.QuotaSpec, region string) (*api.QuotaSpec, error) {
 	q := &api.QuotaSpec{Name: in.Name, Description: in.Description}
 	c := &check{}
-	c.wrong(!validName.MatchString(q.Name), "invalid name %q: a quota's has 1 to 128 letters, digits and dashes", q.Name)
+	c.wrong(!validName().MatchString(q.Name), "invalid name %q: a quota's has 1 to 128 letters, digits and dashes", q.Name)
 	c.wrong(len(q.Description) > descriptionMax, "description of the quota is longer than %d characters", descriptionMax)
 	if err := ids.CheckText("description of the quota", q.Description); err != nil {
 		c.errs = append(c.errs, err)

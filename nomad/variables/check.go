@@ -3,13 +3,13 @@ package variables
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // Bounds of variables and their locks.
@@ -23,7 +23,7 @@ const (
 )
 
 var (
-	pathForm = regexp.MustCompile(`^[a-zA-Z0-9_~/-]{1,128}$`)
+	pathForm = lazy.Regexp(`^[a-zA-Z0-9_~/-]{1,128}$`)
 
 	errNoItems  = fault.New(fault.Invalid, "variable missing required Items object")
 	errTooLarge = fault.New(fault.Invalid, "RPC Error:: 400,variables are limited to 64KiB in total size")
@@ -34,7 +34,7 @@ var (
 func checkPath(path string) error {
 	parts := strings.Split(path, "/")
 	switch {
-	case !pathForm.MatchString(path):
+	case !pathForm().MatchString(path):
 		return fault.New(fault.Invalid, "invalid path %.140q: use 1 to 128 letters, digits and the characters - _ ~ /", path)
 	case slices.Contains(parts, ""):
 		return fault.New(fault.Invalid, "invalid path %q: a slash is at its begin or end, or two follow each other", path)

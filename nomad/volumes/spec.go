@@ -3,17 +3,17 @@ package volumes
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // idForm keeps ids usable in URLs, file names and per_alloc sources.
-var idForm = regexp.MustCompile(`^[A-Za-z0-9\-_.\[\]]{1,128}$`)
+var idForm = lazy.Regexp(`^[A-Za-z0-9\-_.\[\]]{1,128}$`)
 
 const (
 	textMax = 128  // bytes of a string towards a driver
@@ -30,13 +30,13 @@ func validate(v *api.VolumeSpec) error {
 	switch {
 	case v.ID == "":
 		wrong("missing volume ID")
-	case !idForm.MatchString(v.ID) || strings.Contains(v.ID, ".."):
+	case !idForm().MatchString(v.ID) || strings.Contains(v.ID, ".."):
 		wrong("volume ID %q must be 1 to 128 letters, digits, '-', '_', '.', '[' or ']', without '..'", v.ID)
 	}
 	switch {
 	case v.PluginID == "":
 		wrong("missing plugin ID")
-	case !idForm.MatchString(v.PluginID) || strings.Contains(v.PluginID, ".."):
+	case !idForm().MatchString(v.PluginID) || strings.Contains(v.PluginID, ".."):
 		wrong("plugin ID %q must be 1 to 128 letters, digits, '-', '_' or '.', without '..'", v.PluginID)
 	}
 	if v.SnapshotID != "" && v.CloneID != "" {

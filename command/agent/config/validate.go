@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/cpulist"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 )
 
@@ -105,7 +105,7 @@ func (c *Config) Validate() error {
 }
 
 // extraPath is a path that downloads can reach in addition: kind, rights and path.
-var extraPath = regexp.MustCompile(`^[df]:[rwcx]+:/`)
+var extraPath = lazy.Regexp(`^[df]:[rwcx]+:/`)
 
 // wrong lists what is wrong with the limits of downloads.
 func (a Artifact) wrong() []error {
@@ -124,7 +124,7 @@ func (a Artifact) wrong() []error {
 		}
 	}
 	for _, p := range a.ExtraPaths {
-		if !extraPath.MatchString(p) {
+		if !extraPath().MatchString(p) {
 			errs = append(errs, fmt.Errorf("client.artifact.filesystem_isolation_extra_paths: %q is not of the form kind:rights:/path, such as d:rx:/opt/git", p))
 		}
 	}

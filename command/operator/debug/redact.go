@@ -3,9 +3,9 @@ package debug
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // redacted replaces a secret.
@@ -19,7 +19,7 @@ var hiddenKeys = map[string]bool{
 }
 
 // secretKey matches keys that name secrets wherever they are.
-var secretKey = regexp.MustCompile(`(?i)(secret|passw|token$|token_?value|private_?key|credential|api_?key|access_?key|^jwt$|bearer|authorization|cookie)`)
+var secretKey = lazy.Regexp(`(?i)(secret|passw|token$|token_?value|private_?key|credential|api_?key|access_?key|^jwt$|bearer|authorization|cookie)`)
 
 // redact removes secrets from a JSON document and indents it. Strict also removes metadata, for documents with whole jobs.
 func redact(body []byte, strict bool) ([]byte, error) {
@@ -53,7 +53,7 @@ func clean(v any, strict bool) any {
 			switch {
 			case key == "Payload" && object: // of an event, which is not that of a dispatched job
 				x[key] = clean(value, strict)
-			case hiddenKeys[key], strict && key == "Meta", secretKey.MatchString(key) && !plain(value):
+			case hiddenKeys[key], strict && key == "Meta", secretKey().MatchString(key) && !plain(value):
 				x[key] = hidden(value)
 			default:
 				x[key] = clean(value, strict)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // Call is one request.
@@ -88,7 +88,7 @@ func waitBound(q api.QueryOptions) time.Duration {
 // secretMin is less than the length of every secret.
 const secretMin = 8
 
-var signed = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+var signed = lazy.Regexp(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 
 // Hidden returns a text of a request, such as its path, without the secret of the caller and without signed tokens. A part
 // of their hashes stays, so that a caller who sends an id as its token cannot hide the id from an auditor. What is too short
@@ -98,7 +98,7 @@ func Hidden(r *http.Request, text string) string {
 		text = strings.ReplaceAll(text, secret, hashed(secret))
 	}
 	if strings.Contains(text, "eyJ") {
-		text = signed.ReplaceAllStringFunc(text, hashed)
+		text = signed().ReplaceAllStringFunc(text, hashed)
 	}
 	return text
 }

@@ -2,10 +2,10 @@ package endpoint
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // checkStructure refuses bodies that nest too deeply or have too many objects and values for their size, before they are
@@ -94,7 +94,7 @@ func largestField(data []byte, values int) string {
 	return fieldPath(open[1 : len(open)-min(1, len(open)-1)])
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+var plainKey = lazy.Regexp(`^[A-Za-z_]\w*$`)
 
 // fieldPath formats the members that lead to a field, such as Job.TaskGroups[0].Meta["a b"].
 func fieldPath(to []member) string {
@@ -103,7 +103,7 @@ func fieldPath(to []member) string {
 		switch {
 		case m.key == nil:
 			fmt.Fprintf(&b, "[%d]", m.index)
-		case !plainKey.Match(m.key):
+		case !plainKey().Match(m.key):
 			fmt.Fprintf(&b, "[%.64q]", m.key)
 		case b.Len() > 0:
 			fmt.Fprintf(&b, ".%.64s", m.key)

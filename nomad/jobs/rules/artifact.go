@@ -4,22 +4,22 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // digestSizes are the bytes of a checksum by its type.
 var digestSizes = map[string]int{"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
 
 // localSource matches sources that are files of the node.
-var localSource = regexp.MustCompile(`^([A-Za-z0-9]+::)?(file:|\.{0,2}/)`)
+var localSource = lazy.Regexp(`^([A-Za-z0-9]+::)?(file:|\.{0,2}/)`)
 
 func (c *check) artifacts(where string, all []*api.TaskArtifact) {
 	for _, a := range all {
 		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
-		c.wrong(localSource.MatchString(a.GetterSource), "%s: artifact source %q is a file of the node: use http, https, git, hg, s3 or gcs", where, brief(a.GetterSource))
+		c.wrong(localSource().MatchString(a.GetterSource), "%s: artifact source %q is a file of the node: use http, https, git, hg, s3 or gcs", where, brief(a.GetterSource))
 		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the allocation", where, a.RelativeDest)
 		if a.GetterMode != "" {
 			c.oneOf(a.GetterMode, []string{"any", "file", "dir"}, "%s: artifact mode", where)

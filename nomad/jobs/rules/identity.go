@@ -2,13 +2,13 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
-var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+var identityName = lazy.Regexp(`^[a-zA-Z0-9_-]{1,128}$`)
 
 // identities checks the default identity of a task and the named ones.
 func (c *check) identities(where string, t *api.Task) {
@@ -20,7 +20,7 @@ func (c *check) identities(where string, t *api.Task) {
 	seen := map[string]bool{api.IdentityDefaultName: true}
 	for _, id := range t.Identities {
 		at := fmt.Sprintf("%s, identity %q", where, brief(id.Name))
-		c.wrong(!identityName.MatchString(id.Name), "%s: a name has 1 to 128 letters, digits, dashes and underscores", at)
+		c.wrong(!identityName().MatchString(id.Name), "%s: a name has 1 to 128 letters, digits, dashes and underscores", at)
 		c.wrong(seen[id.Name], "%s: the name is there twice", at)
 		seen[id.Name] = true
 		c.wrong(id.TTL < 0, "%s: ttl %v is negative", at, id.TTL)

@@ -2,12 +2,12 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/ids"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
@@ -44,16 +44,16 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.schedule(where, t)
 }
 
-var serviceName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+var serviceName = lazy.Regexp(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
-var actionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+var actionName = lazy.Regexp(`^[a-zA-Z0-9_-]{1,128}$`)
 
 func (c *check) actions(where string, all []*api.Action) {
 	c.wrong(len(all) > entriesMax, "%s: more than %d actions", where, entriesMax)
 	seen := map[string]bool{}
 	for _, a := range all {
 		at := fmt.Sprintf("%s, action %q", where, brief(a.Name))
-		c.wrong(!actionName.MatchString(a.Name), "%s: a name has 1 to 128 letters, digits, - and _", at)
+		c.wrong(!actionName().MatchString(a.Name), "%s: a name has 1 to 128 letters, digits, - and _", at)
 		c.wrong(seen[a.Name], "%s is there twice", at)
 		seen[a.Name] = true
 		c.wrong(a.Command == "" || strings.ContainsRune(a.Command, 0), "%s has no command, or one with a NUL byte", at)
@@ -63,7 +63,7 @@ func (c *check) actions(where string, all []*api.Action) {
 	}
 }
 
-var secretName = regexp.MustCompile(`^[a-zA-Z0-9_]{1,128}$`)
+var secretName = lazy.Regexp(`^[a-zA-Z0-9_]{1,128}$`)
 
 // secrets checks the blocks of a task, which include those of its group and its job.
 func (c *check) secrets(where string, all []*api.Secret) {
@@ -71,7 +71,7 @@ func (c *check) secrets(where string, all []*api.Secret) {
 	seen := map[string]bool{}
 	for _, s := range all {
 		at := fmt.Sprintf("%s, secret %q", where, brief(s.Name))
-		c.wrong(!secretName.MatchString(s.Name), "%s: a name has 1 to 128 letters, digits and _", at)
+		c.wrong(!secretName().MatchString(s.Name), "%s: a name has 1 to 128 letters, digits and _", at)
 		c.wrong(seen[s.Name], "%s is there twice: blocks of the job and the group count too", at)
 		seen[s.Name] = true
 		c.wrong(s.Path == "" || strings.ContainsRune(s.Path, 0), "%s has no path", at)
@@ -195,7 +195,7 @@ func (c *check) services(where string, g *api.TaskGroup, of *api.Task, all []*ap
 	seen := map[[2]string]bool{}
 	for _, s := range all {
 		at := fmt.Sprintf("%s, service %q", where, s.Name)
-		c.wrong(s.Provider == "nomad" && !strings.Contains(s.Name, "${") && !serviceName.MatchString(s.Name), "%s: a name has 1 to 63 letters, digits and hyphens, and no hyphen at its ends", at)
+		c.wrong(s.Provider == "nomad" && !strings.Contains(s.Name, "${") && !serviceName().MatchString(s.Name), "%s: a name has 1 to 63 letters, digits and hyphens, and no hyphen at its ends", at)
 		c.wrong(s.Provider == "nomad" && seen[[2]string{s.Name, s.PortLabel}], "%s is there twice with port %q", at, s.PortLabel)
 		seen[[2]string{s.Name, s.PortLabel}] = true
 		c.oneOf(s.Provider, []string{"consul", "nomad", ""}, "%s: provider", at)

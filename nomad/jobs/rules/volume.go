@@ -3,12 +3,12 @@ package rules
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/fileowner"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // exclusive reports whether one allocation at most can have the volume as it is asked for.
@@ -163,13 +163,13 @@ func (c *check) subPath(where string, v *api.VolumeRequest, m *api.VolumeMount) 
 		"%s: sub_path of volume_mount %q: a block device has no directories: leave it out", where, m.Volume)
 }
 
-var pluginID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var pluginID = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (c *check) plugin(where string, p *api.CSIPluginConfig) {
 	if p == nil {
 		return
 	}
-	c.wrong(!pluginID.MatchString(p.ID), "%s: csi_plugin id %q must be letters, digits, dots, dashes or underscores, at most 128", where, p.ID)
+	c.wrong(!pluginID().MatchString(p.ID), "%s: csi_plugin id %q must be letters, digits, dots, dashes or underscores, at most 128", where, p.ID)
 	c.oneOf(p.Type, []string{api.CSIPluginTypeNode, api.CSIPluginTypeController, api.CSIPluginTypeMonolith}, "%s: csi_plugin type", where)
 	mount, base := path.Clean("/"+p.MountDir), path.Clean("/"+p.StagePublishBaseDir)
 	c.wrong(p.MountDir != "" && p.StagePublishBaseDir != "" && (base == mount || strings.HasPrefix(base, mount+"/")),

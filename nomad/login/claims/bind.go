@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // selectorBytes limits the length of a selector: the time to parse one grows with its length times its depth.
@@ -131,15 +132,15 @@ func (c *Claims) Selected(selector string) (bool, error) {
 	return e.Evaluate(map[string]any{"value": c.Value, "list": c.List})
 }
 
-var placeholder = regexp.MustCompile(`\$\{[^}]*\}?`)
+var placeholder = lazy.Regexp(`\$\{[^}]*\}?`)
 
 // CheckTemplate rejects a template with other placeholders than value.NAME and the given ones.
 func CheckTemplate(template string, others ...string) error {
-	for _, p := range placeholder.FindAllString(template, -1) {
+	for _, p := range placeholder().FindAllString(template, -1) {
 		name, closed := strings.CutSuffix(p, "}")
 		name = strings.TrimSpace(strings.TrimPrefix(name, "${"))
 		value, isValue := strings.CutPrefix(name, "value.")
-		if !closed || !slices.Contains(others, name) && !(isValue && mappedName.MatchString(value)) {
+		if !closed || !slices.Contains(others, name) && !(isValue && mappedName().MatchString(value)) {
 			return fault.New(fault.Invalid, "%q is unknown in %q: write ${value.NAME} with a name of ClaimMappings", p, template)
 		}
 	}
@@ -149,7 +150,7 @@ func CheckTemplate(template string, others ...string) error {
 // Fill fills a template with the claims and others. It reports whether all values are present; absent ones are empty.
 func (c *Claims) Fill(template string, others map[string]string) (filled string, complete bool) {
 	complete = true
-	filled = placeholder.ReplaceAllStringFunc(template, func(p string) string {
+	filled = placeholder().ReplaceAllStringFunc(template, func(p string) string {
 		name := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(p, "${"), "}"))
 		if v, ok := others[name]; ok {
 			return v

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 )
 
 // mappingsMax limits the claim mappings of an auth method.
@@ -22,7 +22,7 @@ type Claims struct {
 	List  map[string][]string
 }
 
-var mappedName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+var mappedName = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
 
 // CheckMappings rejects mappings that [Map] or selectors cannot use.
 func CheckMappings(kind string, mappings map[string]string) []error {
@@ -36,7 +36,7 @@ func CheckMappings(kind string, mappings map[string]string) []error {
 		if _, err := path(claim); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", kind, err))
 		}
-		if !mappedName.MatchString(name) {
+		if !mappedName().MatchString(name) {
 			errs = append(errs, fmt.Errorf("%s maps %q to %q: a name has a letter and then letters, digits and underscores", kind, claim, name))
 		}
 		if other, taken := from[name]; taken {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/opencontainers/cgroups"
 
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 // ofTask are the names of the cgroups of tasks: those of their files.
-var ofTask = regexp.MustCompile(`-[0-9a-f]{16}\.scope$`)
+var ofTask = lazy.Regexp(`-[0-9a-f]{16}\.scope$`)
 
 // unusedFor is how long a cgroup without processes must have been there before it is treated as one that was left: the
 // start of a task makes one before the task is in it.
@@ -27,7 +27,7 @@ func (h *Host) RemoveUnused() (removed int, err error) {
 		entries, _ := os.ReadDir(parent)
 		for _, e := range entries {
 			made, bad := e.Info()
-			if bad != nil || !ofTask.MatchString(e.Name()) || frame.IsHelperName(e.Name()) || time.Since(made.ModTime()) < unusedFor {
+			if bad != nil || !ofTask().MatchString(e.Name()) || frame.IsHelperName(e.Name()) || time.Since(made.ModTime()) < unusedFor {
 				continue
 			}
 			dir := filepath.Join(parent, e.Name())

@@ -2,12 +2,12 @@ package qemu
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 )
@@ -85,7 +85,7 @@ func ValidateConfig(config map[string]any) error {
 var (
 	interfaces = []string{"ide", "scsi", "sd", "mtd", "floppy", "pflash", "virtio", "none"}
 	// machine is the name of a machine type, with options of it.
-	machine = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+	machine = lazy.Regexp(`^[a-zA-Z0-9._-]+$`)
 )
 
 func decode(config map[string]any) (*taskConfig, error) {
@@ -100,7 +100,7 @@ func decode(config map[string]any) (*taskConfig, error) {
 		return nil, invalid(`"image_path" must be the path of an image, not %q`, c.ImagePath)
 	case c.Emulator == "" || strings.ContainsAny(c.Emulator, "/\x00"):
 		return nil, invalid(`"emulator" must be the name of a program in the PATH of the agent, not %q`, c.Emulator)
-	case !machine.MatchString(c.MachineType):
+	case !machine().MatchString(c.MachineType):
 		return nil, invalid(`"machine_type" must be the name of a machine, not %q`, c.MachineType)
 	case !slices.Contains(interfaces, c.DriveInterface):
 		return nil, invalid(`"drive_interface" must be one of %s, not %q`, strings.Join(interfaces, ", "), c.DriveInterface)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 )
@@ -49,7 +49,7 @@ func (d *Driver) Capabilities() driver.Capabilities {
 	return c
 }
 
-var versionText = regexp.MustCompile(`version (\d+(?:\.\d+)+)`)
+var versionText = lazy.Regexp(`version (\d+(?:\.\d+)+)`)
 
 // probe reports the emulators of the node and the version of one of them.
 func (c *Config) probe(ctx context.Context, emulator *driver.Program) driver.Fingerprint {
@@ -66,7 +66,7 @@ func (c *Config) probe(ctx context.Context, emulator *driver.Program) driver.Fin
 		f.Health, f.Description = driver.Unhealthy, err.Error()
 		return f
 	}
-	if found := versionText.FindStringSubmatch(text); found != nil {
+	if found := versionText().FindStringSubmatch(text); found != nil {
 		f.Attributes[version] = found[1]
 	}
 	f.Health, f.Attributes[list] = driver.Healthy, strings.Join(names, ",")

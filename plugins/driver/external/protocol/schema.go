@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/lazy"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -26,7 +26,7 @@ var kinds = map[Type]reflect.Type{
 	Type_TYPE_LIST_OF_STRING: reflect.TypeFor[[]string](), Type_TYPE_MAP_OF_STRING: reflect.TypeFor[map[string]string](),
 }
 
-var keyName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]{0,127}$`)
+var keyName = lazy.Regexp(`^[a-zA-Z][a-zA-Z0-9_]{0,127}$`)
 
 // CheckSchema returns an error for a schema that a plugin must not send.
 func CheckSchema(s *Schema) error {
@@ -45,7 +45,7 @@ func checkSchema(s *Schema, depth int, left *int) error {
 		}
 		isBlock := a.GetType() == Type_TYPE_BLOCK || a.GetType() == Type_TYPE_BLOCKS
 		switch {
-		case !keyName.MatchString(a.GetName()) || seen[a.GetName()]:
+		case !keyName().MatchString(a.GetName()) || seen[a.GetName()]:
 			return fault.New(fault.Invalid, "its schema has an attribute %.64q, which is no name or occurs twice", a.GetName())
 		case !isBlock && kinds[a.GetType()] == nil:
 			return fault.New(fault.Invalid, "its schema has an unknown type %d of %s", a.GetType(), a.GetName())
