@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed site
@@ -42,10 +43,11 @@ var policy = map[string][]string{
 	"form-action": {"'none'"}, "frame-ancestors": {"'none'"}, "base-uri": {"'none'"},
 }
 
-// file is a file of the site, ready to send.
+// file is a file of the site, ready to send. zip compresses it at the first call: many agents never show the page.
 type file struct {
 	kind        string
-	plain, zip  []byte
+	plain       []byte
+	zip         func() []byte
 	etag, cache string
 }
 
@@ -91,9 +93,8 @@ func New(c Config) (http.Handler, error) {
 		if err != nil {
 			return err
 		}
-		f, err := ready(body, path.Ext(name), "public, max-age=31536000, immutable")
-		h.files[assets+version+strings.TrimPrefix(name, "site/assets")] = f
-		return err
+		h.files[assets+version+strings.TrimPrefix(name, "site/assets")] = ready(body, path.Ext(name), "public, max-age=31536000, immutable")
+		return nil
 	})
 }
 
@@ -125,7 +126,7 @@ func render(c Config, version string, terminal bool) (file, error) {
 	}); err != nil {
 		return file{}, err
 	}
-	return ready(b.Bytes(), ".html", "no-cache")
+	return ready(b.Bytes(), ".html", "no-cache"), nil
 }
 
 // hashOf identifies the content of all files.
@@ -143,21 +144,27 @@ func hashOf(f fs.FS) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 
-// ready compresses a file.
-func ready(body []byte, ext, cache string) (file, error) {
+// ready makes a file of the site.
+func ready(body []byte, ext, cache string) file {
+	sum := sha256.Sum256(body)
+	return file{
+		kind: kinds[ext], plain: body, zip: sync.OnceValue(func() []byte { return compress(body) }), etag: `"` + hex.EncodeToString(sum[:8]) + `"`, cache: cache,
+	}
+}
+
+func compress(body []byte) []byte {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(body)
+	}
+	if err == nil {
+		err = w.Close()
+	}
 	if err != nil {
-		return file{}, err
+		panic(err) // the level is valid, and memory takes all
 	}
-	if _, err := w.Write(body); err != nil {
-		return file{}, err
-	}
-	if err := w.Close(); err != nil {
-		return file{}, err
-	}
-	sum := sha256.Sum256(body)
-	return file{kind: kinds[ext], plain: body, zip: b.Bytes(), etag: `"` + hex.EncodeToString(sum[:8]) + `"`, cache: cache}, nil
+	return b.Bytes()
 }
 
 // ServeHTTP implements [http.Handler].
@@ -208,7 +215,7 @@ func (f file) send(w http.ResponseWriter, r *http.Request) {
 	body := f.plain
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		head.Set("Content-Encoding", "gzip")
-		body = f.zip
+		body = f.zip()
 	}
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
