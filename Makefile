@@ -89,11 +89,14 @@ check: supervise
 test: unit e2e sdk
 
 # Every package once: with the race detector where goroutines meet, without it elsewhere. make check has vetted them. Many
-# tests wait, so one package more than there are processors is tested at a time, and more tests of a package.
+# tests wait, so one package more than there are processors is tested at a time, and more tests of a package. All parts run, also
+# when one fails.
 unit: supervise tools $(TESTLOG)
-	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED)
-	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -parallel 4 -timeout 15m $(RACED) | $(LOGGED) -run race
-	@set -o pipefail; $(RACE) -json -vet off -p $(ATONCE) -timeout 15m $(SANITY) | $(LOGGED) -run race
+	@set -o pipefail; status=0; \
+	  $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED) || status=$$?; \
+	  $(RACE) -json -vet off -p $(ATONCE) -parallel 4 -timeout 15m $(RACED) | $(LOGGED) -run race || status=$$?; \
+	  $(RACE) -json -vet off -p $(ATONCE) -timeout 15m $(SANITY) | $(LOGGED) -run race || status=$$?; \
+	  exit $$status
 
 # Shows what go test shows, and counts what was skipped.
 $(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)
