@@ -24,7 +24,7 @@ func nextVersion(t *testing.T) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "nomad")
-	cmd := exec.Command("go", "build", "-tags", "nextversion", "-o", program, "./cmd/nomad")
+	cmd := exec.Command("go", "build", "-tags", "nextversion", "-ldflags", "-s -w", "-o", program, "./cmd/nomad")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the next version: %v: %s", err, out)
