@@ -167,7 +167,10 @@ func (s *Spec) volume(t *driver.Task, m driver.Mount) (string, error) {
 	}
 	source, err := s.bindPath(m.Source, sub, m.UserNS, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
-		return "", invalid(t, "directory %q of the mount at %q: %w", sub, m.Destination, err)
+		if m.SubPath == "" {
+			return "", invalid(t, "mount of %q at %q: %w", m.Source, m.Destination, err)
+		}
+		return "", invalid(t, "sub path %q of the mount at %q: %w", m.SubPath, m.Destination, err)
 	}
 	return source, nil
 }
