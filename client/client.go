@@ -149,6 +149,7 @@ func New(conf Config) (*Client, error) {
 		registered: make(chan struct{}), collect: make(chan struct{}, 1), pages: make(chan struct{}, pagesMax),
 	}
 	conf.Networks.NodeID, conf.Networks.Log = id, log.Named("networks")
+	conf.Networks.CNI.RecordDir = filepath.Join(conf.StateDir, "cni")
 	c.networks = networks.New(conf.Networks)
 	c.sessions = sessions.New(log.Named("sessions"))
 	c.tried = make(chan struct{})

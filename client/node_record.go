@@ -134,6 +134,7 @@ func (c *Client) fill(ctx context.Context) error {
 		return err
 	}
 	c.networks.Fingerprint(n)
+	c.networks.CNIFingerprint(ctx)(n)
 	maps.Copy(n.Attributes, c.hostVolumes.Fingerprint(ctx))
 	if n.Attributes["unique.hostname"] == "" {
 		n.Attributes["unique.hostname"], _ = os.Hostname()
@@ -145,6 +146,11 @@ func (c *Client) fill(ctx context.Context) error {
 	c.node.node = n
 	c.node.mu.Unlock()
 	return nil
+}
+
+// Reload looks for the CNI networks and plugins of the host again.
+func (c *Client) Reload(ctx context.Context) {
+	c.node.update(c.networks.CNIFingerprint(ctx))
 }
 
 // driverChanged takes over news about a driver.

@@ -48,19 +48,19 @@ func (s *Service) Files(a *api.Allocation) (files []File) {
 
 // Hostname returns the host name of the tasks of the allocation; empty for that of the host.
 func (s *Service) Hostname(a *api.Allocation) string {
-	if g := a.Group(); g != nil && modeOf(a) == modeBridge {
+	if g := a.Group(); g != nil && (modeOf(a) == modeBridge || isCNI(a)) {
 		return g.Networks[0].Hostname
 	}
 	return ""
 }
 
-// writeFiles writes the files of an allocation with an address.
-func (s *Service) writeFiles(a *api.Allocation, l *lease) error {
+// writeFiles writes the files of an allocation with addresses; dns is nil for the resolvers of the host.
+func (s *Service) writeFiles(a *api.Allocation, ips []netip.Addr, dns *api.DNSConfig) error {
 	contents := map[string]string{}
 	if name := s.Hostname(a); name != "" {
-		contents[hostsFile] = hosts(name, l)
+		contents[hostsFile] = hosts(name, ips)
 	}
-	if text := resolvers(a.Group().Networks[0].DNS, readLines(resolvFile), readLines(resolvBehind)); text != "" {
+	if text := resolvers(dns, readLines(resolvFile), readLines(resolvBehind)); text != "" {
 		contents[resolvFile] = text
 	}
 	dir := s.filesDir(a.ID)
@@ -86,12 +86,10 @@ func (s *Service) removeFiles(allocID string) error {
 	return nil
 }
 
-func hosts(name string, l *lease) string {
+func hosts(name string, ips []netip.Addr) string {
 	out := "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
-	for _, ip := range []netip.Addr{l.IP, l.IP6} {
-		if ip.IsValid() {
-			out += ip.String() + " " + name + "\n"
-		}
+	for _, ip := range ips {
+		out += ip.String() + " " + name + "\n"
 	}
 	return out
 }

@@ -37,6 +37,14 @@ type lease struct {
 	file string
 }
 
+// ips are the addresses of the allocation.
+func (l *lease) ips() []netip.Addr {
+	if l.IP6.IsValid() {
+		return []netip.Addr{l.IP, l.IP6}
+	}
+	return []netip.Addr{l.IP}
+}
+
 // port is a port of the host that is forwarded to the port To of the allocation.
 type port struct {
 	Label string
@@ -74,7 +82,7 @@ func (s *Service) portsOf(a *api.Allocation) ([]port, error) {
 		if s.conf.Wildcard && !named[p.Label] && ip.Is4() {
 			made.IP = netip.Addr{}
 		}
-		if ip.Is6() && !s.conf.Subnet6.IsValid() {
+		if ip.Is6() && modeOf(a) == modeBridge && !s.conf.Subnet6.IsValid() {
 			return nil, fault.New(fault.Invalid, "port %q: %s of this host is an IPv6 address and the bridge has none: set client.bridge_network_subnet_ipv6", p.Label, ip)
 		}
 		if made.To <= 0 {

@@ -1,6 +1,7 @@
 package networks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/networks/cni"
 )
 
 // The modes of a group's network.
@@ -38,12 +40,14 @@ type Config struct {
 	Hairpin bool
 	// Wildcard forwards ports of the default host network on all addresses of the host.
 	Wildcard bool
-	Log      hclog.Logger
+	// CNI is for networks that plugins make. An empty RecordDir means a directory of Dir.
+	CNI cni.Config
+	Log hclog.Logger
 }
 
 // Default returns the configuration of a node that configures nothing.
 func Default() Config {
-	return Config{Dir: "/run/nomad/networks", Bridge: "nomad", Subnet: netip.MustParsePrefix("172.26.64.0/20"), Wildcard: true}
+	return Config{Dir: "/run/nomad/networks", Bridge: "nomad", Subnet: netip.MustParsePrefix("172.26.64.0/20"), Wildcard: true, CNI: cni.Default()}
 }
 
 // Check returns why the configuration is wrong.
@@ -65,6 +69,7 @@ func (c *Config) Check() error {
 type Service struct {
 	conf     Config
 	firewall *firewall
+	cni      *cni.Service
 
 	// mu is held while the bridge, the rules and the leases change.
 	mu sync.Mutex
@@ -79,7 +84,8 @@ type Service struct {
 // New makes the service; nothing is read or made before it is used.
 func New(c Config) *Service {
 	c.Subnet, c.Subnet6 = c.Subnet.Masked(), c.Subnet6.Masked()
-	return &Service{conf: c, firewall: newFirewall(&c), next: firstOffset}
+	c.CNI.RecordDir, c.CNI.Log = cmp.Or(c.CNI.RecordDir, filepath.Join(c.Dir, "cni", c.NodeID)), c.Log
+	return &Service{conf: c, firewall: newFirewall(&c), cni: cni.New(c.CNI), next: firstOffset}
 }
 
 // modeOf is the mode of the network of an allocation; host when it asks for none.
@@ -101,12 +107,14 @@ func (s *Service) Path(a *api.Allocation) string {
 // Up makes the network of the allocation, or what is missing of it. The status is nil when the allocation has no address of its own.
 func (s *Service) Up(ctx context.Context, a *api.Allocation) (*api.AllocNetworkStatus, error) {
 	mode := modeOf(a)
-	switch mode {
-	case "host":
+	switch {
+	case mode == "host":
 		return nil, nil
-	case modeNone:
+	case mode == modeNone:
 		return nil, s.makeNamespace(a.ID)
-	case modeBridge:
+	case mode == modeBridge:
+	case isCNI(a):
+		return s.plug(ctx, a)
 	default:
 		return nil, fault.New(fault.Unimplemented, "network mode %q is not supported by this node", mode)
 	}
@@ -151,7 +159,7 @@ func (s *Service) attach(ctx context.Context, a *api.Allocation) (*lease, error)
 		if err := s.connect(l); err != nil {
 			return fmt.Errorf("connect to bridge %s: %w", s.conf.Bridge, err)
 		}
-		return s.writeFiles(a, l)
+		return s.writeFiles(a, l.ips(), a.Group().Networks[0].DNS)
 	})
 	if err != nil {
 		return nil, err
@@ -171,6 +179,11 @@ func both(one, other func() error) error {
 func (s *Service) Down(ctx context.Context, a *api.Allocation) error {
 	if modeOf(a) == "host" {
 		return nil
+	}
+	if isCNI(a) {
+		if err := s.cni.Delete(ctx, a.ID); err != nil || s.cni.Has(a.ID) { // plugins need the namespace for another try
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,6 +211,7 @@ func (s *Service) remove(ctx context.Context, allocID string) error {
 
 // Restored removes what belongs to allocations that the agent does not know. It is called before any Up.
 func (s *Service) Restored(ctx context.Context, known func(allocID string) bool) {
+	plugged := s.unplug(ctx, known)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.readLeases(); err != nil {
@@ -217,7 +231,7 @@ func (s *Service) Restored(ctx context.Context, known func(allocID string) bool)
 	}
 	removed := 0
 	for id, is := range lost {
-		if !is {
+		if !is || s.cni.Has(id) {
 			continue
 		}
 		if err := s.remove(ctx, id); err != nil {
@@ -234,7 +248,7 @@ func (s *Service) Restored(ctx context.Context, known func(allocID string) bool)
 	if err != nil {
 		s.conf.Log.Error("leftover port forwardings are not removed", "error", err)
 	}
-	if removed+links+rules > 0 {
-		s.conf.Log.Warn("removed leftovers of networks", "allocations", removed, "links", links, "port_forwardings", rules)
+	if removed+links+rules+plugged > 0 {
+		s.conf.Log.Warn("removed leftovers of networks", "allocations", removed, "links", links, "port_forwardings", rules, "cni_networks", plugged)
 	}
 }

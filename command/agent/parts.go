@@ -144,7 +144,7 @@ func (a *agent) clientConfig() client.Config {
 	for name, h := range in.HostNetworks {
 		c.HostNetworks[name] = &api.HostNetworkInfo{Name: name, CIDR: h.CIDR, Interface: h.Interface, ReservedPorts: h.ReservedPorts}
 	}
-	c.Networks = bridgeOf(in)
+	c.Networks = networksOf(in)
 	c.HostVolumes = map[string]*api.HostVolumeInfo{}
 	for name, v := range in.HostVolumes {
 		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
@@ -169,10 +169,14 @@ func (a *agent) clientConfig() client.Config {
 	return c
 }
 
-// bridgeOf translates the configuration of the bridge, which was checked before.
-func bridgeOf(in config.Client) networks.Config {
+// networksOf translates the configuration of networks of allocations, which was checked before.
+func networksOf(in config.Client) networks.Config {
 	c := networks.Default()
 	c.Bridge, c.Hairpin, c.Wildcard = cmp.Or(in.BridgeName, c.Bridge), in.BridgeHairpin, in.BindWildcard
+	if in.CNIPath != "" {
+		c.CNI.Path = filepath.SplitList(in.CNIPath)
+	}
+	c.CNI.ConfigDir = cmp.Or(in.CNIConfigDir, c.CNI.ConfigDir)
 	if p, err := netip.ParsePrefix(in.BridgeSubnet); err == nil {
 		c.Subnet = p
 	}

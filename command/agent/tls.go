@@ -157,7 +157,7 @@ func (s security) reload(was, next *config.Config) error {
 }
 
 // reload opens the files of the audit log again, reads the configuration again, and takes over what may change in a running
-// agent: the certificates and the log level. After an error the old ones stay.
+// agent: the certificates and the log level. The node looks for CNI networks again. After an error the old ones stay.
 func (a *agent) reload() error {
 	if err := a.audit.reopen(); err != nil {
 		return err
@@ -177,6 +177,9 @@ func (a *agent) reload() error {
 		return err
 	}
 	a.log.SetLevel(level)
+	if a.node != nil {
+		a.node.Reload(context.Background())
+	}
 	a.tls.warnEnd(a.log)
 	a.log.Info("configuration reloaded", "log_level", level, "certificates", a.tls.described())
 	return nil

@@ -215,6 +215,9 @@ type Client struct {
 	BridgeSubnet6 string `hcl:"bridge_network_subnet_ipv6"`
 	// BridgeHairpin lets an allocation reach itself through its port of the bridge.
 	BridgeHairpin bool `hcl:"bridge_network_hairpin_mode"`
+	// CNIPath are the directories of CNI plugins, with colons between them; CNIConfigDir has the configurations of networks.
+	CNIPath      string `hcl:"cni_path"`
+	CNIConfigDir string `hcl:"cni_config_dir"`
 	// BindWildcard forwards ports of the default host network on all addresses of the host.
 	BindWildcard bool `hcl:"bind_wildcard_default_host_network"`
 	// Artifact limits downloads of artifacts.

@@ -19,8 +19,6 @@ var known = map[string]bool{
 	"client.template.vault_default_lease_duration": true,
 	"client.template.vault_retry":                  true,
 	"client.template.use_client_consul_token":      true,
-	"client.cni_path":                              true,
-	"client.cni_config_dir":                        true,
 	"client.nomad_service_discovery":               true,
 	"client.artifact.disable_artifact_inspection":  true,
 	"client.users":                                 true,

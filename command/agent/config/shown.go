@@ -122,7 +122,7 @@ func (c Client) shown() map[string]any {
 		},
 		"GCInterval": c.GCInterval, "GCParallelDestroys": c.GCParallel, "GCDiskUsageThreshold": c.GCDiskUsage,
 		"GCInodeUsageThreshold": c.GCInodeUsage, "GCMaxAllocs": c.GCMaxAllocs, "NodeMaxAllocs": c.NodeMaxAllocs,
-		"HostVolumes": volumes, "HostNetworks": networks, "BridgeNetworkName": c.BridgeName, "BridgeNetworkSubnet": c.BridgeSubnet,
+		"HostVolumes": volumes, "HostNetworks": networks, "CNIPath": c.CNIPath, "CNIConfigDir": c.CNIConfigDir, "BridgeNetworkName": c.BridgeName, "BridgeNetworkSubnet": c.BridgeSubnet,
 		"BridgeNetworkSubnetIPv6": c.BridgeSubnet6, "BridgeNetworkHairpinMode": c.BridgeHairpin, "BindWildcardDefaultHostNetwork": c.BindWildcard,
 		"ReservableCores": c.ReservableCores,
 		"ServerJoin":      c.ServerJoin.shown(), "DefaultIneligible": c.DefaultIneligible, "DisableRemoteExec": c.DisableRemoteExec, "Drain": drain, "Artifact": c.Artifact.shown(),

@@ -82,6 +82,11 @@ func (c *Config) Validate() error {
 		wrong(h.CIDR != "" && err != nil, "client.host_network %q: cidr %q is none", name, h.CIDR)
 		wrong(h.CIDR == "" && h.Interface == "", "client.host_network %q needs a cidr or an interface", name)
 	}
+	for key, list := range map[string]string{"cni_path": c.Client.CNIPath, "cni_config_dir": c.Client.CNIConfigDir} {
+		for _, dir := range filepath.SplitList(list) {
+			wrong(!filepath.IsAbs(dir), "client.%s: path %q must be absolute", key, dir)
+		}
+	}
 	for key, text := range map[string]string{"bridge_network_subnet": c.Client.BridgeSubnet, "bridge_network_subnet_ipv6": c.Client.BridgeSubnet6} {
 		_, err := netip.ParsePrefix(text)
 		wrong(text != "" && err != nil, "client.%s %q is no network such as 172.26.64.0/20", key, text)

@@ -17,6 +17,9 @@ func Later(j *api.Job) []error {
 		l.services(where, g.Services)
 		for _, n := range g.Networks {
 			l.network(where, n, true)
+			for _, t := range g.Tasks {
+				l.asks(t.Driver == "docker" && strings.HasPrefix(n.Mode, "cni/"), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
+			}
 		}
 		for _, t := range g.Tasks {
 			l.task(fmt.Sprintf("%s, task %q", where, brief(t.Name)), t)
@@ -62,11 +65,17 @@ func (l *later) services(where string, all []*api.Service) {
 }
 
 func (l *later) network(where string, n *api.NetworkResource, group bool) {
-	bridge := group && n.Mode == modeBridge
-	l.asks(n.DNS != nil && !bridge, where, "network: dns without mode bridge")
-	l.asks(n.Hostname != "" && !bridge, where, "network: hostname without mode bridge")
-	l.asks(n.CNI != nil, where, "network: cni")
-	l.asks(strings.HasPrefix(n.Mode, "cni/"), where, "network: mode "+n.Mode)
+	isCNI := strings.HasPrefix(n.Mode, "cni/")
+	own := group && (n.Mode == modeBridge || isCNI)
+	l.asks(n.DNS != nil && !own, where, "network: dns without mode bridge or cni/<name>")
+	l.asks(n.Hostname != "" && !own, where, "network: hostname without mode bridge or cni/<name>")
+	l.asks(n.CNI != nil && !(group && isCNI), where, "network: cni without mode cni/<name>")
+	l.asks(isCNI && !group, where, "network: mode "+n.Mode)
+	if n.CNI != nil {
+		for key, value := range n.CNI.Args {
+			l.asks(strings.Contains(value, "${"), where, fmt.Sprintf("network: cni: interpolation in argument %q", brief(key)))
+		}
+	}
 }
 
 func (l *later) task(where string, t *api.Task) {

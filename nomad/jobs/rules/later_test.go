@@ -32,6 +32,9 @@ func TestEveryFieldOfAJobIsDoneOrRefusedOrNamedInAWarning(t *testing.T) {
 		if strings.HasPrefix(f.Path, "TaskGroups[].Networks[].DNS") || f.Path == "TaskGroups[].Networks[].Hostname" {
 			j.TaskGroups[0].Networks[0].Mode = "bridge" // which they are for
 		}
+		if strings.HasPrefix(f.Path, "TaskGroups[].Networks[].CNI") {
+			j.TaskGroups[0].Networks[0].Mode = "cni/web"
+		}
 		errs, warnings := rules.Later(j), rules.Warnings(j, false)
 		switch kind {
 		case "refused":
@@ -65,10 +68,13 @@ func TestNetworksThatNoNodeMakesAreRefused(t *testing.T) {
 		{api.NetworkResource{Mode: "bridge", Hostname: "box", DNS: &api.DNSConfig{}}, "exec", ""},
 		{api.NetworkResource{Mode: "none"}, "raw_exec", ""},
 		{api.NetworkResource{Mode: "host"}, "docker", ""},
-		{api.NetworkResource{Mode: "none", Hostname: "box"}, "exec", `group "g": network: hostname without mode bridge: not in this version`},
-		{api.NetworkResource{DNS: &api.DNSConfig{}}, "exec", `group "g": network: dns without mode bridge: not in this version`},
-		{api.NetworkResource{Mode: "cni/x"}, "exec", `group "g": network: mode cni/x: not in this version`},
+		{api.NetworkResource{Mode: "none", Hostname: "box"}, "exec", `group "g": network: hostname without mode bridge or cni/<name>: not in this version`},
+		{api.NetworkResource{DNS: &api.DNSConfig{}}, "exec", `group "g": network: dns without mode bridge or cni/<name>: not in this version`},
+		{api.NetworkResource{Mode: "cni/x", Hostname: "box", DNS: &api.DNSConfig{}, CNI: &api.CNIConfig{Args: map[string]string{"k": "v"}}}, "exec", ""},
+		{api.NetworkResource{Mode: "bridge", CNI: &api.CNIConfig{}}, "exec", `group "g": network: cni without mode cni/<name>: not in this version`},
+		{api.NetworkResource{Mode: "cni/x", CNI: &api.CNIConfig{Args: map[string]string{"k": "${node.datacenter}"}}}, "exec", `group "g": network: cni: interpolation in argument "k": not in this version`},
 		{api.NetworkResource{Mode: "bridge"}, "docker", ""},
+		{api.NetworkResource{Mode: "cni/x"}, "docker", `group "g", task "t": driver docker with network mode cni/x: not in this version`},
 	} {
 		j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Networks: []*api.NetworkResource{&c.network}, Tasks: []*api.Task{{Name: "t", Driver: c.driver}}}}}
 		got := ""

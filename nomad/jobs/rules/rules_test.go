@@ -290,6 +290,10 @@ var spoiledJobs = []spoiled{
 	{`ports "admin" and "other" are both 8080`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].ReservedPorts = append(g.Networks[0].ReservedPorts, api.Port{Label: "other", Value: 8080})
 	}},
+	{`network mode "cni/a b" is not host, bridge, none or cni/<name>`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].Mode = "cni/a b" }},
+	{`cni argument "k" is empty, or it or its value contains ";" or "="`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].CNI = &api.CNIConfig{Args: map[string]string{"k": "a;IP=10.0.0.1"}}
+	}},
 	{`network hostname "a b" is no host name`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].Hostname = "a b" }},
 	{`dns server "a.example" is no IP address`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].DNS = &api.DNSConfig{Servers: []string{"192.0.2.1", "a.example"}}

@@ -183,7 +183,7 @@ func (s *Static) missingNetwork(n *api.Node) string {
 func (s *Static) hasMode(n *api.Node) bool {
 	if name, isCNI := strings.CutPrefix(s.bridge, "cni/"); isCNI {
 		_, ok := n.Attributes["plugins.cni.config."+name]
-		return ok || n.Attributes["plugins.cni.version."+name] != ""
+		return ok
 	}
 	return s.bridge == "" || hasBridge(n)
 }

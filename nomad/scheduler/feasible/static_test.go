@@ -24,6 +24,18 @@ func TestRefusalOfANodeWhoseDriverIsUnhealthySaysWhy(t *testing.T) {
 	}
 }
 
+// A plugin that has the name of the network is not the network.
+func TestCNINetworkIsPlacedOnNodesThatHaveIt(t *testing.T) {
+	t.Parallel()
+	g := &api.TaskGroup{Name: "g", Networks: []*api.NetworkResource{{Mode: "cni/web"}}}
+	s := feasible.NewStatic(&api.Job{ID: "j", TaskGroups: []*api.TaskGroup{g}}, g)
+	for attribute, want := range map[string]string{"plugins.cni.config.web": "", "plugins.cni.config.other": "missing network", "plugins.cni.version.web": "missing network"} {
+		if got, _ := s.Refusal(&api.Node{Attributes: map[string]string{attribute: "1.0.0"}}); got != want {
+			t.Errorf("%s: %q, want %q", attribute, got, want)
+		}
+	}
+}
+
 // A node that drains takes nothing, also while it counts as eligible: what was said of the one may come before the other.
 func TestANodeTakesPartInPlacementUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 	for name, change := range map[string]func(*api.Node){
