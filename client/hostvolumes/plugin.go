@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -69,7 +71,15 @@ func (p mkdir) create(_ context.Context, v *api.HostVolume, fresh bool) (made, e
 }
 
 func (p mkdir) remove(_ context.Context, v *api.HostVolume) error {
-	return os.RemoveAll(filepath.Join(p.dir, v.ID))
+	path := filepath.Join(p.dir, v.ID)
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(path))
+	if err != nil {
+		return fault.New(fault.Internal, "look for mounts in the directory: %w", err)
+	}
+	if len(mounts) > 0 { // what is mounted there is not the volume's to delete
+		return fault.New(fault.Conflict, "%s is a mount: unmount it on the node, then delete the volume again", mounts[0].Mountpoint)
+	}
+	return os.RemoveAll(path)
 }
 
 // isDirectory refuses files and links in the place of a volume.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -270,5 +271,35 @@ func TestSizeOfAQuotaVolume(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(n.dir, "volumes", "*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// What is mounted in the directory of a volume is not the volume's to delete.
+func TestMountInADirectoryStays(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	n := start(t, t.TempDir(), &records{all: map[string][]byte{}})
+	v := volume("data", "mkdir", nil)
+	path, err := n.create(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, at := t.TempDir(), filepath.Join(path, "at")
+	if err := errors.Join(os.WriteFile(filepath.Join(other, "kept"), nil, 0o600), os.Mkdir(at, 0o700), unix.Mount(other, at, "", unix.MS_BIND, "")); err != nil {
+		t.Fatal(err)
+	}
+	err = n.remove(v)
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), at+" is a mount") {
+		t.Errorf("error %v", err)
+	}
+	if err := unix.Unmount(at, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(other, "kept")); err != nil {
+		t.Errorf("the mounted file: %v", err)
+	}
+	if err := n.remove(v); err != nil {
+		t.Errorf("without the mount: %v", err)
 	}
 }
