@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -173,7 +175,11 @@ func showHost(ctx context.Context, s *session.Session, stub *api.HostVolumeStub)
 		s.Section("Constraints", constraints...)
 	}
 	if s.Verbose && len(v.Parameters) > 0 {
-		s.Titled("Parameters", view.Map(v.Parameters, "\n")+"\n")
+		parameters := [][]string{{"Parameter", "Value"}}
+		for _, key := range slices.Sorted(maps.Keys(v.Parameters)) {
+			parameters = append(parameters, []string{key, v.Parameters[key]})
+		}
+		s.Section("Parameters", parameters...)
 	}
 	s.Titled("Allocations", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
 	return nil

@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,15 +24,6 @@ func guarded(t *testing.T) (server, node *kit.Host, alloc string) {
 	lab.ACL = true
 	server, node = lab.Host("s1"), lab.Host("n1")
 	server.Serve([]*kit.Host{server}, "")
-	config := filepath.Join(server.Dir, "agent.hcl") // again, with short lives of tokens
-	body, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(config, bytes.Replace(body, []byte("acl {\n"), []byte("acl {\n  token_min_expiration_ttl = \"1s\"\n"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server.Restart()
 	node.Work([]*kit.Host{server}, "")
 	server.Ready(1)
 	server.Register(kit.ShellJob("quiet", "echo hello; exec sleep 1000"))
