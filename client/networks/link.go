@@ -233,9 +233,22 @@ func disconnect(allocID string) error {
 	return nil
 }
 
+// listTries is how often the links are listed when others change them meanwhile.
+const listTries = 20
+
+// allLinks lists the links of the host.
+func allLinks() (links []netlink.Link, err error) {
+	for range listTries {
+		if links, err = netlink.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return links, err
+		}
+	}
+	return nil, fmt.Errorf("list links: %w", err)
+}
+
 // removeLinks removes links of this agent to allocations that it does not know.
 func (s *Service) removeLinks(known func(allocID string) bool) (removed int, err error) {
-	links, err := netlink.LinkList()
+	links, err := allLinks()
 	if err != nil {
 		return 0, err
 	}

@@ -221,7 +221,7 @@ func up(t testing.TB, s *Service, a *api.Allocation) *api.AllocNetworkStatus {
 // left lists what exists on this host for allocations.
 func left(t testing.TB, s *Service) (all []string) {
 	t.Helper()
-	links, err := netlink.LinkList()
+	links, err := allLinks()
 	must(t, err)
 	for _, l := range links {
 		if strings.HasPrefix(l.Attrs().Name, linkPrefix) {
