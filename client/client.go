@@ -205,7 +205,7 @@ func (c *Client) services() (err error) {
 		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise, Metrics: c.conf.Telemetry.Metrics,
 	}
 	c.hostVolumes, err = hostvolumes.New(hostvolumes.Config{
-		Dir:       cmp.Or(c.conf.HostVolumesDir, filepath.Join(c.conf.StateDir, "host_volumes")),
+		Dir:       c.hostVolumesDir(),
 		PluginDir: cmp.Or(c.conf.HostVolumePluginDir, filepath.Join(c.conf.StateDir, "host_volume_plugins")),
 		Static:    c.conf.HostVolumes, Records: c.db.Bucket("host_volumes"), Changed: c.hostVolumesChanged, NodeEvent: c.node.tell,
 		Log: c.log.Named("host_volumes"),

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,13 +61,18 @@ func runsPlugin(a *api.Allocation) bool {
 	return slices.ContainsFunc(a.Group().Tasks, func(t *api.Task) bool { return t.CSIPluginConfig != nil })
 }
 
+// hostVolumesDir is where dynamic host volumes are made.
+func (c *Client) hostVolumesDir() string {
+	return cmp.Or(c.conf.HostVolumesDir, filepath.Join(c.conf.StateDir, "host_volumes"))
+}
+
 // unmountLeftovers removes mounts below the node's directories that outlived their users, the innermost first, because
 // no later process would. A mount that hangs or is busy stays, and so does its directory.
 func (c *Client) unmountLeftovers() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, dir := range []string{c.conf.AllocDir, c.conf.StateDir} {
+		for _, dir := range []string{c.conf.AllocDir, c.conf.StateDir, c.hostVolumesDir()} {
 			left, err := hostmounts.Below(dir)
 			if err != nil {
 				c.log.Warn("look for mounts that are left", "dir", dir, "error", err)
