@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -259,6 +260,72 @@ func TestContainersOfABridge(t *testing.T) {
 		files, _ := filepath.Glob("/run/nomad/networks/*/*/" + alloc.ID)
 		if err != nil || len(list.Items)+len(files) > 0 {
 			return fmt.Errorf("containers %v, files %v, %w", list.Items, files, err)
+		}
+		return nil
+	})
+}
+
+// A container and a task of exec share a network of CNI plugins.
+func TestContainersOfACNINetwork(t *testing.T) {
+	plugins := "/usr/lib/cni"
+	for _, name := range []string{"bridge", "host-local"} {
+		if _, err := os.Stat(filepath.Join(plugins, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	a := kit.Prepare(t)
+	bridge := fmt.Sprintf("e2e%d", kit.FreePort(t))
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", bridge).Run() })
+	networks, addresses := filepath.Join(a.Dir, "cni"), filepath.Join(a.Dir, "addresses")
+	conf := fmt.Sprintf(`{"cniVersion": "1.0.0", "name": "web", "plugins": [{"type": "bridge", "bridge": %q, "isGateway": true,
+		"ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "172.26.98.0/24"}]]}}]}`, bridge, addresses)
+	if err := errors.Join(os.Mkdir(networks, 0o755), os.WriteFile(filepath.Join(networks, "web.conflist"), []byte(conf), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.OpenFile(filepath.Join(a.Dir, "agent.hcl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer config.Close()
+	if _, err := fmt.Fprintf(config, "\nclient {\n  cni_path = %q\n  cni_config_dir = %q\n}\n", plugins, networks); err != nil {
+		t.Fatal(err)
+	}
+	e := engineOf(t, a)
+	job := containerJob("net", "serve", "8080")
+	g := job.TaskGroups[0]
+	delete(g.Tasks[0].Config, "network_mode")
+	g.Tasks = append(g.Tasks, &api.Task{
+		Name: "local", Driver: "exec", Resources: g.Tasks[0].Resources, Config: map[string]any{"command": "/bin/sleep", "args": []string{"1000"}},
+	})
+	g.Networks = []*api.NetworkResource{{Mode: "cni/web"}}
+	a.Register(job)
+	stub := a.Running("net", 1)
+	alloc, _, err := a.API.Allocations().Info(stub.ID, nil)
+	if err != nil || alloc.NetworkStatus == nil {
+		t.Fatalf("no network status: %v", err)
+	}
+	address := "http://" + alloc.NetworkStatus.Address + ":8080"
+	a.Until(20*time.Second, address+" to reply", func() error {
+		r, err := (&http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get(address)
+		if err != nil {
+			return err
+		}
+		return r.Body.Close()
+	})
+	out, code := a.Run("alloc", "exec", "-task", "local", stub.ID, "/usr/bin/python3", "-c", "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8080').read())")
+	if code != 0 || !strings.Contains(out, "hello") {
+		t.Errorf("task of exec: %s", out)
+	}
+	a.Stop("net", true)
+	a.Until(30*time.Second, "nothing to be left", func() error {
+		links, err := os.ReadDir("/sys/class/net/" + bridge + "/brif")
+		if err != nil || len(links) > 0 {
+			return fmt.Errorf("links %v, %w", links, err)
+		}
+		list, err := e.Client.ContainerList(t.Context(), client.ContainerListOptions{All: true})
+		leases, _ := filepath.Glob(addresses + "/web/172.*")
+		if err != nil || len(list.Items)+len(leases) > 0 {
+			return fmt.Errorf("containers %v, addresses %v, %w", list.Items, leases, err)
 		}
 		return nil
 	})

@@ -17,9 +17,6 @@ func Later(j *api.Job) []error {
 		l.services(where, g.Services)
 		for _, n := range g.Networks {
 			l.network(where, n, true)
-			for _, t := range g.Tasks {
-				l.asks(t.Driver == "docker" && strings.HasPrefix(n.Mode, "cni/"), fmt.Sprintf("%s, task %q", where, brief(t.Name)), "driver docker with network mode "+n.Mode)
-			}
 		}
 		for _, t := range g.Tasks {
 			l.task(fmt.Sprintf("%s, task %q", where, brief(t.Name)), t)
