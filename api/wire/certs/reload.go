@@ -5,9 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/api/wire"
 	"sync/atomic"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // Reloadable is a TLS identity from files. Connections keep what they were opened with; each new

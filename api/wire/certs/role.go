@@ -3,9 +3,10 @@ package certs
 import (
 	"crypto/x509"
 	"fmt"
-	"github.com/open-nomad/open-nomad/api/wire"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // Role is what a certificate proves its holder to be.
