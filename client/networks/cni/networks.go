@@ -2,6 +2,7 @@ package cni
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,20 +50,14 @@ func (s *Service) Networks() (map[string]*libcni.NetworkConfigList, error) {
 }
 
 func load(file string) (*libcni.NetworkConfigList, error) {
-	var list *libcni.NetworkConfigList
-	var err error
-	if filepath.Ext(file) == ".conflist" {
-		list, err = libcni.NetworkConfFromFile(file)
-	} else { // of one plugin
-		var b []byte
-		if b, err = os.ReadFile(file); err != nil {
-			return nil, err
-		}
-		var one *libcni.PluginConfig
-		if one, err = libcni.NetworkPluginConfFromBytes(b); err == nil {
-			list, err = libcni.ConfListFromConf(one)
-		}
+	b, err := os.ReadFile(file)
+	if err == nil && filepath.Ext(file) != ".conflist" {
+		b, err = listOf(b)
 	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := libcni.NetworkConfFromBytes(b)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +65,22 @@ func load(file string) (*libcni.NetworkConfigList, error) {
 		return nil, err
 	}
 	return list, nil
+}
+
+// listOf makes the configuration of a network of one plugin.
+func listOf(plugin []byte) ([]byte, error) {
+	var head struct {
+		Name    string `json:"name"`
+		Version string `json:"cniVersion,omitempty"`
+	}
+	if err := json.Unmarshal(plugin, &head); err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Name    string            `json:"name"`
+		Version string            `json:"cniVersion,omitempty"`
+		Plugins []json.RawMessage `json:"plugins"`
+	}{head.Name, head.Version, []json.RawMessage{plugin}})
 }
 
 // find returns a network by its name.
