@@ -48,6 +48,10 @@ func openFile(path string, log hclog.Logger) (f *file, fresh bool, err error) {
 	return &file{b}, true, nil
 }
 
+// mapBytes is how much of the file is mapped from the start. bbolt replaces the mapping when the file outgrows it, and has none
+// if that fails: a disk that is read-only at this moment ends the use of the database.
+const mapBytes = 1 << 20
+
 // openBolt opens the file after reading every page once: bbolt finds damage only when it steps on it, and
 // then by a panic, when opened for writing even in a goroutine of its own.
 func openBolt(path string) (*bbolt.DB, error) {
@@ -56,7 +60,7 @@ func openBolt(path string) (*bbolt.DB, error) {
 			return nil, err
 		}
 	}
-	return bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+	return bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, InitialMmapSize: mapBytes})
 }
 
 // check reads all pages; a missing page is a memory fault, which is turned into a panic and that into an error.

@@ -120,7 +120,7 @@ func TestPageInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.visit("/ui/jobs")
-	b.see("Use another token")
+	b.until("the way to sign in", "['Use another token', 'Sign in again'].some((text) => document.body.innerText.includes(text))")
 	b.visit("/ui/settings/tokens")
 	b.fill("input[name=token]", kit.ManagementToken)
 	b.exec("document.querySelector('form').requestSubmit()")
