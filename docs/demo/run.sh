@@ -35,11 +35,11 @@ start_agent() {
 api() { "$NOMAD" operator api "$1"; }
 # admin COMMAND...: runs a command with the management token.
 admin() { NOMAD_TOKEN=$management "$NOMAD" "$@"; }
-ready() { { [ -z "${ACL:-}" ] || [ -n "$management" ] || bootstrap; } && admin node status 2>/dev/null | grep -q 'ready$'; }
+ready() { { [ -z "${ACL:-}" ] || [ -n "$management" ] || bootstrap; } && admin node status 2>/dev/null | grep 'ready$' >/dev/null; }
 bootstrap() { management=$("$NOMAD" acl bootstrap -json 2>/dev/null | secret) && [ -n "$management" ]; }
 secret() { grep -o '"SecretID": *"[^"]*"' | cut -d'"' -f4; }
-running() { "$NOMAD" alloc status "$1" | grep -Eq 'Client Status +[= ]*running'; }
-healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -Eq 'Nodes Healthy +[= ]*1'; }
+running() { "$NOMAD" alloc status "$1" | grep -E 'Client Status +[= ]*running' >/dev/null; }
+healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -E 'Nodes Healthy +[= ]*1' >/dev/null; }
 alloc_of() { "$NOMAD" job status -json "$1" | grep -o '"ID": *"[0-9a-f-]\{36\}"' | head -1 | grep -o '[0-9a-f-]\{36\}'; }
 # Claims that have ended are listed as releases.
 claims() { api /v1/volume/csi/demo | sed 's/"Releases":\[[^]]*\]//' | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
@@ -55,7 +55,7 @@ finish() {
 	for job in demo-writer demo-reader hostpath; do admin job stop -purge -detach "$job" >/dev/null 2>&1 || true; done
 	if [ -n "$agent" ]; then
 		end=$((SECONDS + 10))
-		while admin operator api /v1/jobs 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
+		while admin operator api /v1/jobs 2>/dev/null | grep '"ID"' >/dev/null && [ $SECONDS -lt $end ]; do sleep 0.1; done
 		kill "$agent" 2>/dev/null || true
 		wait "$agent" 2>/dev/null || true
 	fi
