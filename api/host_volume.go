@@ -11,7 +11,7 @@ const (
 	HostVolumePending HostVolumeState = "pending"
 	// HostVolumeReady is a volume that its node, which is ready, offers to jobs.
 	HostVolumeReady HostVolumeState = "ready"
-	// HostVolumeUnavailable is a volume whose node is down or gone or does not offer it any more, or that is being deleted.
+	// HostVolumeUnavailable is a volume whose node is down, was removed or no longer offers it, or that is being deleted.
 	HostVolumeUnavailable HostVolumeState = "unavailable"
 )
 

@@ -116,7 +116,7 @@ func (s *Service) CNIFingerprint(ctx context.Context) func(n *api.Node) {
 	}
 	versions := s.cni.Versions(ctx)
 	return func(n *api.Node) {
-		if n.NodeResources == nil { // a reload before the host was looked at
+		if n.NodeResources == nil { // a reload before the host was fingerprinted
 			return
 		}
 		for k := range n.Attributes {

@@ -58,7 +58,7 @@ func conflist(t *testing.T, dir string, list ...string) {
 	must(t, os.WriteFile(filepath.Join(dir, "conf", "web.conflist"), []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 }
 
-// script writes a plugin that records its calls in the file calls and then does what the commands say.
+// script writes a plugin that records its calls in the file calls and then runs the commands.
 func script(t *testing.T, dir, commands string) {
 	t.Helper()
 	text := "#!/bin/sh\n[ $CNI_COMMAND = VERSION ] && { echo '{\"cniVersion\": \"1.0.0\", \"supportedVersions\": [\"0.4.0\", \"1.0.0\"]}'; exit; }\n" +

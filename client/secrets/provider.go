@@ -26,7 +26,7 @@ const (
 	// textMax limits what is quoted of an error of the executable.
 	textMax      = 300
 	versionMax   = 64
-	providersMax = 64 // are looked at
+	providersMax = 64 // are considered
 )
 
 // limits are the times of the operations of an executable.

@@ -21,7 +21,7 @@ type Machine struct {
 	log      hclog.Logger
 	// Metrics records how long commands take; nil does not.
 	Metrics *metrics.Recorder
-	// Observer is notified of what the log does to the state; nil is nobody.
+	// Observer is notified of what the log does to the state; nil notifies nothing.
 	Observer Observer
 	// ready are commands that this server proposed, decoded, by the first byte of their entries.
 	ready sync.Map

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// fixture has two nodes with mkdir, of which n2 is in the pool gpu, and answers for them.
+// fixture has two nodes with mkdir, of which n2 is in the pool gpu, and replies for them.
 type fixture struct {
 	*hostvolumes.Service
 	t     *testing.T

@@ -114,7 +114,7 @@ func TestWatchOnATerminal(t *testing.T) {
 }
 
 // TestWatchWithAReadOnlyToken: a user who may only read sees jobs and their allocations, and why each other list, log and
-// change is refused; the screen goes on.
+// change is refused; the screen keeps running.
 func TestWatchWithAReadOnlyToken(t *testing.T) {
 	t.Parallel()
 	a := kit.PrepareGuarded(t)

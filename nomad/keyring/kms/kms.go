@@ -51,7 +51,7 @@ func (s *Service) Decrypt(ctx context.Context, encrypted []byte) ([]byte, error)
 	return s.call(ctx, request{Decrypt: encrypted})
 }
 
-// call waits for its turn and for the reply until ctx ends. The program goes on with a call that nothing waits for until its
+// call waits for its turn and for the reply until ctx ends. The program continues a call that nothing waits for until its
 // deadline, because its connection is for the next one.
 func (s *Service) call(ctx context.Context, r request) ([]byte, error) {
 	r.Timeout = callMax

@@ -81,7 +81,7 @@ var good = serve.Plugin{
 	Capabilities: driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone},
 }
 
-// late is raw_exec whose start goes on after its caller has left, once the file "go" is in the task's directory. It makes the
+// late is raw_exec whose start continues after its caller has left, once the file "go" is in the task's directory. It makes the
 // file "asked" when a task is to be destroyed.
 type late struct {
 	*rawexec.Driver
@@ -332,7 +332,7 @@ func TestTaskThatStartsAfterItsCallerHasLeftIsDestroyed(t *testing.T) {
 		return err == nil
 	})
 	if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Unavailable) {
-		t.Errorf("start beside one without a result: %v", err)
+		t.Errorf("start concurrent with one without a result: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(task.Dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)

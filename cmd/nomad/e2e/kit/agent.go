@@ -269,7 +269,7 @@ func (a *Agent) Terminate(limit time.Duration) int {
 const hang = 60 * time.Second
 
 // Until asks every 20 ms until check returns nil, or fails the test after the limit, which is at least a minute. After a
-// second it asks every 50 ms: answers cost the agents processor time that other tests need.
+// second it asks every 50 ms: replies cost the agents processor time that other tests need.
 func (a *Agent) Until(limit time.Duration, what string, check func() error) time.Duration {
 	a.tb.Helper()
 	limit = max(limit, hang)

@@ -185,7 +185,7 @@ func TestSignInAtAProviderInABrowser(t *testing.T) {
 	b.clean()
 }
 
-// A token expires while its user fills in a form: the page says so without a request of the user, and after signing in on
+// A token expires while its user fills in a form: the page shows it without a request of the user, and after signing in on
 // the same page what was typed is there and is saved.
 func TestTokenExpiresWhileAPageIsOpen(t *testing.T) {
 	a := kit.PrepareGuarded(t)
@@ -215,7 +215,7 @@ func TestTokenExpiresWhileAPageIsOpen(t *testing.T) {
 		t.Errorf("stored %v, %v", v, err)
 	}
 
-	// A page that follows changes goes on after that.
+	// A page that follows changes continues after that.
 	if token, _, err = root.ACLTokens().Create(&api.ACLToken{Name: "short", Type: "management", ExpirationTTL: 20 * time.Second}, nil); err != nil {
 		t.Fatal(err)
 	}
