@@ -16,8 +16,9 @@ type TaskResourceUsage struct {
 
 // ResourceUsage is what a task uses now.
 type ResourceUsage struct {
-	MemoryStats *MemoryStats `msg:",omitempty"`
-	CpuStats    *CpuStats    `msg:",omitempty"`
+	MemoryStats *MemoryStats        `msg:",omitempty"`
+	CpuStats    *CpuStats           `msg:",omitempty"`
+	DeviceStats []*DeviceGroupStats `msg:",omitempty"`
 }
 
 // MemoryStats is memory use in bytes.

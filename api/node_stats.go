@@ -2,13 +2,14 @@ package api
 
 // HostStats is what a node uses now; Timestamp in Unix nanoseconds.
 type HostStats struct {
-	Memory           *HostMemoryStats `msg:",omitempty"`
-	CPU              []*HostCPUStats  `msg:",omitempty"`
-	DiskStats        []*HostDiskStats `msg:",omitempty"`
-	AllocDirStats    *HostDiskStats   `msg:",omitempty"`
-	Uptime           uint64           `msg:",omitempty"`
-	CPUTicksConsumed float64          `msg:",omitempty"`
-	Timestamp        int64            `msg:",omitempty"`
+	Memory           *HostMemoryStats    `msg:",omitempty"`
+	CPU              []*HostCPUStats     `msg:",omitempty"`
+	DiskStats        []*HostDiskStats    `msg:",omitempty"`
+	AllocDirStats    *HostDiskStats      `msg:",omitempty"`
+	DeviceStats      []*DeviceGroupStats `msg:",omitempty"`
+	Uptime           uint64              `msg:",omitempty"`
+	CPUTicksConsumed float64             `msg:",omitempty"`
+	Timestamp        int64               `msg:",omitempty"`
 }
 
 // HostMemoryStats is the use of the host's memory in bytes.

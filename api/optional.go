@@ -67,12 +67,3 @@ func (s TaskState) MarshalJSON() ([]byte, error) {
 		LastRestart, StartedAt, FinishedAt *time.Time
 	}{plain(s), orNull(s.LastRestart), orNull(s.StartedAt), orNull(s.FinishedAt)})
 }
-
-// MarshalJSON writes what no device was measured for as no devices.
-func (u ResourceUsage) MarshalJSON() ([]byte, error) {
-	type plain ResourceUsage
-	return json.Marshal(struct {
-		plain
-		DeviceStats []string
-	}{plain(u), []string{}})
-}

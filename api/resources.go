@@ -85,11 +85,12 @@ type NodeDeviceLocality struct {
 	PciBusID string `msg:",omitempty"`
 }
 
-// Attribute is a typed value of a device: at most one of the values is set.
+// Attribute is a typed value of a device: at most one of the values is set. They are pointers
+// because 0, false and the empty text are values of their kind.
 type Attribute struct {
-	FloatVal  float64 `json:"Float,omitempty" msg:",omitempty"`
-	IntVal    int64   `json:"Int,omitempty" msg:",omitempty"`
-	StringVal string  `json:"String,omitempty" msg:",omitempty"`
-	BoolVal   bool    `json:"Bool,omitempty" msg:",omitempty"`
-	Unit      string  `msg:",omitempty"`
+	FloatVal  *float64 `json:"Float,omitempty" msg:",omitempty"`
+	IntVal    *int64   `json:"Int,omitempty" msg:",omitempty"`
+	StringVal *string  `json:"String,omitempty" msg:",omitempty"`
+	BoolVal   *bool    `json:"Bool,omitempty" msg:",omitempty"`
+	Unit      string   `msg:",omitempty"`
 }

@@ -601,8 +601,8 @@ func (z *MemoryStats) Msgsize() (s int) {
 func (z *ResourceUsage) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.MemoryStats == nil {
 		zb0001Len--
@@ -611,6 +611,10 @@ func (z *ResourceUsage) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.CpuStats == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.DeviceStats == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -640,6 +644,22 @@ func (z *ResourceUsage) MarshalMsg(b []byte) (o []byte, err error) {
 				if err != nil {
 					err = msgp.WrapError(err, "CpuStats")
 					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "DeviceStats"
+			o = append(o, 0xab, 0x44, 0x65, 0x76, 0x69, 0x63, 0x65, 0x53, 0x74, 0x61, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.DeviceStats)))
+			for za0001 := range z.DeviceStats {
+				if z.DeviceStats[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.DeviceStats[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "DeviceStats", za0001)
+						return
+					}
 				}
 			}
 		}
@@ -703,6 +723,40 @@ func (z *ResourceUsage) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "DeviceStats":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeviceStats")
+				return
+			}
+			if zb0002 > z49aae9bdlimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.DeviceStats) >= int(zb0002) {
+				z.DeviceStats = z.DeviceStats[:zb0002]
+			} else {
+				z.DeviceStats = make([]*DeviceGroupStats, zb0002)
+			}
+			for za0001 := range z.DeviceStats {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.DeviceStats[za0001] = nil
+				} else {
+					if z.DeviceStats[za0001] == nil {
+						z.DeviceStats[za0001] = new(DeviceGroupStats)
+					}
+					bts, err = z.DeviceStats[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "DeviceStats", za0001)
+						return
+					}
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -728,6 +782,14 @@ func (z *ResourceUsage) Msgsize() (s int) {
 		s += msgp.NilSize
 	} else {
 		s += z.CpuStats.Msgsize()
+	}
+	s += 12 + msgp.ArrayHeaderSize
+	for za0001 := range z.DeviceStats {
+		if z.DeviceStats[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.DeviceStats[za0001].Msgsize()
+		}
 	}
 	return
 }

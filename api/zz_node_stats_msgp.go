@@ -439,8 +439,8 @@ func (z *HostMemoryStats) Msgsize() (s int) {
 func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.Memory == nil {
 		zb0001Len--
@@ -458,17 +458,21 @@ func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Uptime == 0 {
+	if z.DeviceStats == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.CPUTicksConsumed == 0 {
+	if z.Uptime == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Timestamp == 0 {
+	if z.CPUTicksConsumed == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.Timestamp == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -534,16 +538,32 @@ func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "DeviceStats"
+			o = append(o, 0xab, 0x44, 0x65, 0x76, 0x69, 0x63, 0x65, 0x53, 0x74, 0x61, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.DeviceStats)))
+			for za0003 := range z.DeviceStats {
+				if z.DeviceStats[za0003] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.DeviceStats[za0003].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "DeviceStats", za0003)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Uptime"
 			o = append(o, 0xa6, 0x55, 0x70, 0x74, 0x69, 0x6d, 0x65)
 			o = msgp.AppendUint64(o, z.Uptime)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "CPUTicksConsumed"
 			o = append(o, 0xb0, 0x43, 0x50, 0x55, 0x54, 0x69, 0x63, 0x6b, 0x73, 0x43, 0x6f, 0x6e, 0x73, 0x75, 0x6d, 0x65, 0x64)
 			o = msgp.AppendFloat64(o, z.CPUTicksConsumed)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Timestamp"
 			o = append(o, 0xa9, 0x54, 0x69, 0x6d, 0x65, 0x73, 0x74, 0x61, 0x6d, 0x70)
 			o = msgp.AppendInt64(o, z.Timestamp)
@@ -676,6 +696,40 @@ func (z *HostStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "DeviceStats":
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeviceStats")
+				return
+			}
+			if zb0004 > z62109dc7limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.DeviceStats) >= int(zb0004) {
+				z.DeviceStats = z.DeviceStats[:zb0004]
+			} else {
+				z.DeviceStats = make([]*DeviceGroupStats, zb0004)
+			}
+			for za0003 := range z.DeviceStats {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.DeviceStats[za0003] = nil
+				} else {
+					if z.DeviceStats[za0003] == nil {
+						z.DeviceStats[za0003] = new(DeviceGroupStats)
+					}
+					bts, err = z.DeviceStats[za0003].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "DeviceStats", za0003)
+						return
+					}
+				}
+			}
 		case "Uptime":
 			z.Uptime, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -735,6 +789,14 @@ func (z *HostStats) Msgsize() (s int) {
 		s += msgp.NilSize
 	} else {
 		s += z.AllocDirStats.Msgsize()
+	}
+	s += 12 + msgp.ArrayHeaderSize
+	for za0003 := range z.DeviceStats {
+		if z.DeviceStats[za0003] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.DeviceStats[za0003].Msgsize()
+		}
 	}
 	s += 7 + msgp.Uint64Size + 17 + msgp.Float64Size + 10 + msgp.Int64Size
 	return

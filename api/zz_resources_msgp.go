@@ -19,19 +19,19 @@ func (z *Attribute) MarshalMsg(b []byte) (o []byte, err error) {
 	zb0001Len := uint32(5)
 	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
-	if z.FloatVal == 0 {
+	if z.FloatVal == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.IntVal == 0 {
+	if z.IntVal == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.StringVal == "" {
+	if z.StringVal == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.BoolVal == false {
+	if z.BoolVal == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
@@ -47,22 +47,38 @@ func (z *Attribute) MarshalMsg(b []byte) (o []byte, err error) {
 		if (zb0001Mask & 0x1) == 0 { // if not omitted
 			// string "FloatVal"
 			o = append(o, 0xa8, 0x46, 0x6c, 0x6f, 0x61, 0x74, 0x56, 0x61, 0x6c)
-			o = msgp.AppendFloat64(o, z.FloatVal)
+			if z.FloatVal == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendFloat64(o, *z.FloatVal)
+			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
 			// string "IntVal"
 			o = append(o, 0xa6, 0x49, 0x6e, 0x74, 0x56, 0x61, 0x6c)
-			o = msgp.AppendInt64(o, z.IntVal)
+			if z.IntVal == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendInt64(o, *z.IntVal)
+			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
 			// string "StringVal"
 			o = append(o, 0xa9, 0x53, 0x74, 0x72, 0x69, 0x6e, 0x67, 0x56, 0x61, 0x6c)
-			o = msgp.AppendString(o, z.StringVal)
+			if z.StringVal == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendString(o, *z.StringVal)
+			}
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "BoolVal"
 			o = append(o, 0xa7, 0x42, 0x6f, 0x6f, 0x6c, 0x56, 0x61, 0x6c)
-			o = msgp.AppendBool(o, z.BoolVal)
+			if z.BoolVal == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendBool(o, *z.BoolVal)
+			}
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Unit"
@@ -96,28 +112,72 @@ func (z *Attribute) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		}
 		switch msgp.UnsafeString(field) {
 		case "FloatVal":
-			z.FloatVal, bts, err = msgp.ReadFloat64Bytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "FloatVal")
-				return
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.FloatVal = nil
+			} else {
+				if z.FloatVal == nil {
+					z.FloatVal = new(float64)
+				}
+				*z.FloatVal, bts, err = msgp.ReadFloat64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "FloatVal")
+					return
+				}
 			}
 		case "IntVal":
-			z.IntVal, bts, err = msgp.ReadInt64Bytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "IntVal")
-				return
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.IntVal = nil
+			} else {
+				if z.IntVal == nil {
+					z.IntVal = new(int64)
+				}
+				*z.IntVal, bts, err = msgp.ReadInt64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "IntVal")
+					return
+				}
 			}
 		case "StringVal":
-			z.StringVal, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "StringVal")
-				return
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.StringVal = nil
+			} else {
+				if z.StringVal == nil {
+					z.StringVal = new(string)
+				}
+				*z.StringVal, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "StringVal")
+					return
+				}
 			}
 		case "BoolVal":
-			z.BoolVal, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "BoolVal")
-				return
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.BoolVal = nil
+			} else {
+				if z.BoolVal == nil {
+					z.BoolVal = new(bool)
+				}
+				*z.BoolVal, bts, err = msgp.ReadBoolBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "BoolVal")
+					return
+				}
 			}
 		case "Unit":
 			z.Unit, bts, err = msgp.ReadStringBytes(bts)
@@ -139,7 +199,31 @@ func (z *Attribute) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Attribute) Msgsize() (s int) {
-	s = 1 + 9 + msgp.Float64Size + 7 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.StringVal) + 8 + msgp.BoolSize + 5 + msgp.StringPrefixSize + len(z.Unit)
+	s = 1 + 9
+	if z.FloatVal == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Float64Size
+	}
+	s += 7
+	if z.IntVal == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Int64Size
+	}
+	s += 10
+	if z.StringVal == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.StringPrefixSize + len(*z.StringVal)
+	}
+	s += 8
+	if z.BoolVal == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.BoolSize
+	}
+	s += 5 + msgp.StringPrefixSize + len(z.Unit)
 	return
 }
 

@@ -75,7 +75,9 @@ func objects() *cluster {
 	})
 	on(c, wire.ClientAllocChecks, func(*api.AllocRequest) (*api.AllocChecksResponse, error) { return &api.AllocChecksResponse{}, nil })
 	on(c, wire.ClientAllocStats, func(*api.AllocRequest) (*api.AllocStatsResponse, error) {
-		return &api.AllocStatsResponse{Stats: &api.AllocResourceUsage{ResourceUsage: &api.ResourceUsage{MemoryStats: &api.MemoryStats{}}}}, nil
+		return &api.AllocStatsResponse{Stats: &api.AllocResourceUsage{
+			ResourceUsage: &api.ResourceUsage{MemoryStats: &api.MemoryStats{}}, Tasks: map[string]*api.TaskResourceUsage{"t": {ResourceUsage: &api.ResourceUsage{}}},
+		}}, nil
 	})
 	on(c, wire.ScalingPolicyList, func(*api.ScalingPolicyListRequest) (*api.ScalingPolicyListResponse, error) {
 		return &api.ScalingPolicyListResponse{Policies: []*api.ScalingPolicy{{ID: "cd"}}}, nil
@@ -128,6 +130,7 @@ func TestAnswersHaveTheKeysAndNullsThatClientsKnow(t *testing.T) {
 		{"/v1/client/stats?node_id=n1", "DeviceStats", nil},
 		{"/v1/client/stats?node_id=n1", "Timestamp", 5.0},
 		{"/v1/client/allocation/a1/stats", "ResourceUsage.MemoryStats.MappedFile", 0.0},
+		{"/v1/client/allocation/a1/stats", "Tasks.t.ResourceUsage.DeviceStats", nil},
 		{"/v1/scaling/policies", "0.ID", "cd"},
 		{"/v1/volumes/external?plugin_id=p", "KnownLeader", false},
 		{"/v1/volumes/snapshot?plugin_id=p", "LastContact", 0.0},

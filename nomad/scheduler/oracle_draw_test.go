@@ -134,7 +134,7 @@ func drawVolumes(t *rapid.T, c *cluster) {
 }
 
 func drawDevices(t *rapid.T, n *api.Node, model string) {
-	d := &api.NodeDeviceResource{Type: "gpu", Attributes: map[string]*api.Attribute{"memory": {IntVal: rapid.SampledFrom([]int64{2, 4}).Draw(t, "gib"), Unit: "GiB"}}}
+	d := &api.NodeDeviceResource{Type: "gpu", Attributes: map[string]*api.Attribute{"memory": {IntVal: new(rapid.SampledFrom([]int64{2, 4}).Draw(t, "gib")), Unit: "GiB"}}}
 	d.Vendor, d.Name = model[:len(model)-2], model[len(model)-1:]
 	for i := range rapid.IntRange(0, 2).Draw(t, model) {
 		d.Instances = append(d.Instances, &api.NodeDevice{ID: fmt.Sprint(model, i), Healthy: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "healthy")})

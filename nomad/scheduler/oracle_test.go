@@ -166,7 +166,7 @@ func (s *scene) bestDevices(asks []*api.RequestedDevice) (float64, bool) {
 func matches(ask *api.RequestedDevice, g *api.NodeDeviceResource) bool {
 	full := g.Vendor + "/" + g.Type + "/" + g.Name
 	return (ask.Name == g.Type || strings.HasPrefix(full+"/", ask.Name+"/")) &&
-		(len(ask.Constraints) == 0 || g.Attributes["memory"].IntVal > 2)
+		(len(ask.Constraints) == 0 || *g.Attributes["memory"].IntVal > 2)
 }
 
 func weightOf(ask *api.RequestedDevice, g *api.NodeDeviceResource) float64 {

@@ -37,8 +37,15 @@ func clientAllocStats(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if out.Stats == nil {
+		return nil, nil
+	}
 	task := c.Params.Get("task")
-	if task == "" || out.Stats == nil {
+	if task == "" {
+		// The sum over the tasks lists no devices where a task has null.
+		if sum := out.Stats.ResourceUsage; sum != nil && sum.DeviceStats == nil {
+			sum.DeviceStats = []*api.DeviceGroupStats{}
+		}
 		return out.Stats, nil
 	}
 	t, ok := out.Stats.Tasks[task]

@@ -105,7 +105,7 @@ func clientStats(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hostStatsView{HostStats: out.Stats}, nil
+	return out.Stats, nil
 }
 
 func nodeMeta(c *endpoint.Call) (any, error) {
@@ -143,10 +143,4 @@ func clientGC(c *endpoint.Call) (any, error) {
 	}
 	_, err = wire.ClientNodeGC.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Query})
 	return nil, err
-}
-
-// hostStatsView is what a node uses, with no devices: this version measures none.
-type hostStatsView struct {
-	*api.HostStats
-	DeviceStats []string
 }

@@ -171,8 +171,8 @@ func deviceValue(target string, g *api.NodeDeviceResource) (value, bool) {
 		return textValue(strings.Join(ids, ",")), true
 	}
 	name, ok := strings.CutPrefix(inner, "device.attr.")
-	if a := g.Attributes[name]; ok && a != nil {
-		return attributeValue(a), true
+	if !ok {
+		return value{}, false
 	}
-	return value{}, false
+	return attributeValue(g.Attributes[name])
 }

@@ -11,9 +11,9 @@ func gpu() *api.NodeDeviceResource {
 	return &api.NodeDeviceResource{
 		Vendor: "nvidia", Type: "gpu", Name: "1080ti", Instances: []*api.NodeDevice{{ID: "a", Healthy: true}, {ID: "b"}},
 		Attributes: map[string]*api.Attribute{
-			"memory": {IntVal: 11, Unit: "GiB"}, "clock": {FloatVal: 1.5, Unit: "GHz"}, "cores": {IntVal: 3584}, "ecc": {BoolVal: true},
-			"driver": {StringVal: "470.1.2"}, "fans": {}, "rate": {IntVal: 2, Unit: "GB/s"}, "power": {IntVal: 250, Unit: "W"},
-			"odd": {IntVal: 3, Unit: "bananas"},
+			"memory": {IntVal: new(int64(11)), Unit: "GiB"}, "clock": {FloatVal: new(1.5), Unit: "GHz"}, "cores": {IntVal: new(int64(3584))}, "ecc": {BoolVal: new(true)},
+			"driver": {StringVal: new("470.1.2")}, "fans": {IntVal: new(int64(0))}, "locked": {BoolVal: new(false)}, "serial": {StringVal: new("")}, "nothing": {}, "rate": {IntVal: new(int64(2)), Unit: "GB/s"}, "power": {IntVal: new(int64(250)), Unit: "W"},
+			"odd": {IntVal: new(int64(3)), Unit: "bananas"},
 		},
 	}
 }
@@ -53,7 +53,13 @@ func TestDeviceConstraints(t *testing.T) {
 		{"${device.attr.ecc}", ">", "false", false},
 		{"${device.attr.ecc}", "regexp", "t", false},
 		{"${device.attr.fans}", "=", "0", true},
-		{"${device.attr.fans}", "=", "false", true},
+		{"${device.attr.fans}", "<", "1", true},
+		{"${device.attr.fans}", "=", "false", false},
+		{"${device.attr.locked}", "=", "false", true},
+		{"${device.attr.locked}", "=", "0", false},
+		{"${device.attr.serial}", "is_set", "", true},
+		{"${device.attr.nothing}", "is_set", "", false},
+		{"${device.attr.nothing}", "=", "0", false},
 		{"${device.attr.driver}", "version", ">= 470, < 471", true},
 		{"${device.attr.driver}", "semver", "> 470.1.1", true},
 		{"${device.attr.driver}", "regexp", "^470", true},
@@ -83,7 +89,7 @@ func FuzzDeviceConstraint(f *testing.F) {
 	f.Add("gpu", "${device.attr.memory}", ">", "1 GiB", "KiB", 1.5)
 	f.Fuzz(func(t *testing.T, name, left, operand, right, unit string, value float64) {
 		g := gpu()
-		g.Attributes["memory"] = &api.Attribute{FloatVal: value, Unit: unit}
+		g.Attributes["memory"] = &api.Attribute{FloatVal: &value, Unit: unit}
 		d := feasible.NewDevice(&api.RequestedDevice{Name: name, Constraints: []*api.Constraint{{LTarget: left, Operand: operand, RTarget: right}}})
 		d.Fits(g)
 	})

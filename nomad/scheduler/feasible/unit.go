@@ -66,8 +66,6 @@ type value struct {
 	num  float64
 	// base is the unit's base; numbers without one have none.
 	base string
-	// bare is set when an attribute does not tell which of its kinds is meant: it is 0, false and "".
-	bare bool
 }
 
 func textValue(s string) value { return value{kind: text, text: s} }
@@ -101,34 +99,32 @@ func boolValue(b bool) value {
 	return v
 }
 
-func attributeValue(a *api.Attribute) value {
+// attributeValue is the value of the attribute, and whether it has one.
+func attributeValue(a *api.Attribute) (value, bool) {
+	var v value
 	switch {
-	case a.StringVal != "":
-		return textValue(a.StringVal)
-	case a.BoolVal:
-		return boolValue(true)
+	case a == nil:
+		return v, false
+	case a.StringVal != nil:
+		return textValue(*a.StringVal), true
+	case a.BoolVal != nil:
+		return boolValue(*a.BoolVal), true
+	case a.IntVal != nil:
+		v = value{kind: number, num: float64(*a.IntVal), text: strconv.FormatInt(*a.IntVal, 10)}
+	case a.FloatVal != nil:
+		v = value{kind: number, num: *a.FloatVal, text: strconv.FormatFloat(*a.FloatVal, 'g', -1, 64)}
+	default:
+		return v, false
 	}
-	v := value{kind: number, num: a.FloatVal, text: strconv.FormatFloat(a.FloatVal, 'g', -1, 64)}
-	if a.IntVal != 0 || a.FloatVal == 0 {
-		v.num, v.text = float64(a.IntVal), strconv.FormatInt(a.IntVal, 10)
-	}
-	v.bare = v.num == 0 && a.Unit == ""
+	v.base = a.Unit
 	if u, known := units[a.Unit]; known {
 		v.num, v.base = v.num*u.factor, u.base
-	} else {
-		v.base = a.Unit
 	}
-	return v
+	return v, true
 }
 
 // compare orders two values; those of different kinds or units have no order.
 func (v value) compare(o value) (int, bool) {
-	if v.bare && o.kind != number {
-		v = value{kind: o.kind}
-	}
-	if o.bare && v.kind != number {
-		o = value{kind: v.kind}
-	}
 	switch {
 	case v.kind != o.kind || v.base != o.base:
 		return 0, false
