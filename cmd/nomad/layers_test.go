@@ -175,7 +175,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm/consensus"},
 	"github.com/hashicorp/go-memdb":               {"nomad/state"},
 	"github.com/hashicorp/serf":                   {"nomad/member"},
-	"github.com/hashicorp/go-plugin":              {"plugins/driver/external", "plugins/driver/external/"},
+	"github.com/hashicorp/go-plugin":              {"plugins/program"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
 	"google.golang.org/grpc":                      {"api/wire/transport", "nomad/rpc", "client/link", "client/checks", "plugins/", "nomad/volumes/volumestest"},
 	"github.com/hashicorp/hcl/hcl":                {"jobspec/hcl1"},

@@ -10,11 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
 	"github.com/open-nomad/open-nomad/plugins/driver/external"
+	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
 	"github.com/open-nomad/open-nomad/plugins/driver/java"
 	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/qemu"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+	"github.com/open-nomad/open-nomad/plugins/program"
 )
 
 // drivers returns the configuration in the plugin blocks.
@@ -112,15 +114,15 @@ func (a *agent) externals() (list []external.Config, err error) {
 	if !a.cfg.Client.Enabled {
 		return nil, nil
 	}
-	found, err := external.Find(a.pluginDir())
+	found, err := program.Find(a.pluginDir(), protocol.Kind)
 	if err != nil {
 		return nil, fmt.Errorf("plugin_dir: %w", err)
 	}
 	for _, e := range found {
-		if slices.Contains([]string{rawexec.Name, exec.Name, java.Name, qemu.Name, docker.Name, mock.Name}, e.Driver) {
-			return nil, fmt.Errorf("plugin_dir: %s: %q is a built-in driver: rename the executable", e.Path, e.Driver)
+		if slices.Contains([]string{rawexec.Name, exec.Name, java.Name, qemu.Name, docker.Name, mock.Name}, e.Name) {
+			return nil, fmt.Errorf("plugin_dir: %s: %q is a built-in driver: rename the executable", e.Path, e.Name)
 		}
-		list = append(list, external.Config{Name: e.Driver, Path: e.Path})
+		list = append(list, external.Config{Name: e.Name, Path: e.Path})
 	}
 	return list, nil
 }

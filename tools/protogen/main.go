@@ -21,29 +21,33 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: protogen FILE.proto")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: protogen FILE.proto [DIRECTORY-OF-IMPORTS...]")
 		os.Exit(2)
 	}
-	if err := generate(os.Args[1]); err != nil {
+	if err := generate(os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func generate(path string) error {
+func generate(path string, imports []string) error {
 	dir, name := filepath.Split(path)
 	c := protocompile.Compiler{
-		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{dir}},
+		Resolver:       &protocompile.SourceResolver{ImportPaths: append([]string{dir}, imports...)},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	files, err := c.Compile(context.Background(), name)
 	if err != nil {
 		return err
 	}
+	var all []*descriptorpb.FileDescriptorProto // each after what it imports
+	for i := range files[0].Imports().Len() {
+		all = append(all, protodesc.ToFileDescriptorProto(files[0].Imports().Get(i)))
+	}
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{name}, Parameter: proto.String("paths=source_relative"),
-		ProtoFile: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(files[0])},
+		ProtoFile: append(all, protodesc.ToFileDescriptorProto(files[0])),
 	})
 	if err != nil {
 		return err

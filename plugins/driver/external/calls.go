@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
+	"github.com/open-nomad/open-nomad/plugins/program"
 )
 
 var (
@@ -72,7 +73,7 @@ func (p *process) do(ctx context.Context, f func(context.Context, protocol.Drive
 	case p.ctx.Err() != nil:
 		return fault.Wrap(fault.Unavailable, errEnded)
 	}
-	return protocol.FromStatus(ctx, err)
+	return program.FromStatus(ctx, err)
 }
 
 // pause is the time between two attempts of a call that must succeed.

@@ -15,6 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
+	"github.com/open-nomad/open-nomad/plugins/program"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 // Config is one driver.
@@ -33,7 +35,6 @@ type Config struct {
 }
 
 const (
-	defaultTimeout = 10 * time.Second
 	// startWait bounds the start of a task, which may load images.
 	startWait = 15 * time.Minute
 	// settleMax is the longest time between two attempts to destroy a task whose start was not answered.
@@ -72,7 +73,7 @@ var (
 
 // New makes the driver; its process starts with the first call.
 func New(c Config, log hclog.Logger) *Driver {
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.Timeout = cmp.Or(c.Timeout, program.Timeout)
 	d := &Driver{
 		conf: c, log: log.Named("plugin." + c.Name), ended: make(chan struct{}), changed: make(chan struct{}), known: map[string]*driver.Handle{},
 		lost: map[string]bool{}, uncertain: map[string]bool{}, events: map[string]func(string){},
@@ -131,7 +132,7 @@ func (d *Driver) encode(config map[string]any) ([]byte, error) {
 	if info == nil {
 		return nil, d.down()
 	}
-	checked, err := protocol.Decode(d.conf.Name, info.GetTaskConfig(), config)
+	checked, err := schema.Decode(d.conf.Name, info.GetTaskConfig(), config)
 	if err != nil {
 		return nil, err
 	}

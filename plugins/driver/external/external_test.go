@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -26,12 +26,13 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/build"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 var program string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(protocol.Handshake.MagicCookieKey) != "" {
+	if os.Getenv(protocol.Kind.Cookie) != "" {
 		plays[os.Args[1]]()
 		os.Exit(0)
 	}
@@ -113,9 +114,7 @@ func (h *hostile) Info(context.Context, *protocol.InfoRequest) (*protocol.InfoRe
 }
 
 func serveHostile(info func() (*protocol.InfoResponse, error)) {
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(&hostile{info: info}), GRPCServer: plugin.DefaultGRPCServer,
-	})
+	protocol.Kind.Serve(func(r grpc.ServiceRegistrar, _ hclog.Logger) { protocol.RegisterDriverServer(r, &hostile{info: info}) })
 }
 
 // plays are what the process of a driver does.
@@ -155,8 +154,8 @@ var plays = map[string]func(){
 	},
 	"hangs": func() { serveHostile(func() (*protocol.InfoResponse, error) { select {} }) },
 	"schema": func() {
-		deep := &protocol.Schema{Attributes: []*protocol.Attribute{{Name: "x", Type: protocol.Type_TYPE_BLOCK}}}
-		deep.Attributes[0].Block = &protocol.Schema{Attributes: []*protocol.Attribute{{Name: "y\" z", Type: 77}}}
+		deep := &schema.Schema{Attributes: []*schema.Attribute{{Name: "x", Type: schema.Type_TYPE_BLOCK}}}
+		deep.Attributes[0].Block = &schema.Schema{Attributes: []*schema.Attribute{{Name: "y\" z", Type: 77}}}
 		serveHostile(func() (*protocol.InfoResponse, error) {
 			return &protocol.InfoResponse{Name: rawexec.Name, Capabilities: &protocol.Capabilities{Isolation: "none"}, TaskConfig: deep}, nil
 		})
@@ -373,7 +372,7 @@ func TestLoudProcessDoesNotFillTheLog(t *testing.T) {
 func TestSocketsOfAKilledAgentAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
-	left := filepath.Join(os.TempDir(), "nomad-driver-sockets-TEST"+strconv.Itoa(os.Getpid()))
+	left := filepath.Join(os.TempDir(), "nomad-plugin-sockets-TEST"+strconv.Itoa(os.Getpid()))
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Mkdir(left, 0o700), os.Symlink(left, filepath.Join(dir, "sockets-TEST"))); err != nil {
 		t.Fatal(err)
 	}
@@ -464,34 +463,5 @@ func TestProcessEndsWithTheDriver(t *testing.T) {
 	suite.Eventually(t, "the process ends", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 	if _, err := d.Wait(suite.Context(t), "x"); !errors.Is(err, fault.Unavailable) && !errors.Is(err, context.Canceled) {
 		t.Errorf("wait: %v", err)
-	}
-}
-
-func TestFindsExecutables(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"nomad-driver-a": 0o755, "b": 0o700, "README": 0o644} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := external.Find(dir)
-	if err != nil || fmt.Sprint(got) != fmt.Sprintf("[{b %[1]s/b} {a %[1]s/nomad-driver-a}]", dir) {
-		t.Errorf("%v %v", got, err)
-	}
-	if got, err := external.Find(filepath.Join(dir, "none")); len(got) != 0 || err != nil {
-		t.Errorf("%v %v", got, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := external.Find(dir); !errors.Is(err, fault.Conflict) {
-		t.Errorf("doubled: %v", err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "a"), 0o757); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := external.Find(dir); !errors.Is(err, fault.Denied) {
-		t.Errorf("writable: %v", err)
 	}
 }

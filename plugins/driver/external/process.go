@@ -5,29 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
-	"time"
-
-	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
-)
-
-const (
-	// againMin and againMax bound the pause before a process is started again; after calm it is the first one.
-	againMin, againMax, calm = time.Second, time.Minute, 5 * time.Minute
-	// silence is how long a process may send no report.
-	silence = 3 * driver.FingerprintPeriod
-	// endWait bounds cleaning up after a killed process, whose children may hold its outputs.
-	endWait = 5 * time.Second
+	"github.com/open-nomad/open-nomad/plugins/program"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 // process is a running process; ctx ends with it.
@@ -39,40 +24,15 @@ type process struct {
 // run starts the goroutine that keeps a process, once.
 func (d *Driver) run() { d.begin.Do(func() { go d.keep() }) }
 
-// keep starts a process, again when it ends. The kernel kills the process when this thread ends, which is with the agent.
+// keep starts a process, again when it ends.
 func (d *Driver) keep() {
 	defer close(d.ended)
-	runtime.LockOSThread()
-	d.removeSockets()
-	again := againMin
-	for {
-		begun := time.Now()
-		err := d.attend()
-		if d.ctx.Err() != nil {
-			return
-		}
-		if time.Since(begun) > calm {
-			again = againMin
-		}
-		d.log.Warn("process of the driver ended", "error", reason(err), "again_in", again)
-		name := "driver." + d.conf.Name
+	p := &program.Program{Kind: protocol.Kind, Path: d.conf.Path, Args: d.conf.Args, StateDir: d.conf.StateDir, Timeout: d.conf.Timeout, Log: d.log}
+	p.Keep(d.ctx, d.attend, func(why error) {
 		d.publish(nil, &driver.Fingerprint{
-			Health: driver.Unhealthy, Description: fmt.Sprintf("%s: %.500s; it is started again", d.conf.Path, reason(err)),
-			Attributes: map[string]string{name: "true"},
+			Health: driver.Unhealthy, Description: why.Error(), Attributes: map[string]string{"driver." + d.conf.Name: "true"},
 		})
-		select {
-		case <-time.After(again):
-		case <-d.ctx.Done():
-			return
-		}
-		again = min(2*again, againMax)
-	}
-}
-
-// reason is the first line of an error: go-plugin adds explanations.
-func reason(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.Join(strings.Fields(text), " ")
+	})
 }
 
 func (d *Driver) publish(live *process, report *driver.Fingerprint) {
@@ -83,68 +43,19 @@ func (d *Driver) publish(live *process, report *driver.Fingerprint) {
 	d.changed = make(chan struct{})
 }
 
-// attend runs one process until it ends, or is killed because it does not follow the protocol.
-func (d *Driver) attend() error {
-	if err := os.MkdirAll(d.conf.StateDir, 0o700); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(d.ctx)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, d.conf.Path, d.conf.Args...)
-	cmd.Dir = d.conf.StateDir
-	sockets, err := d.sockets()
-	if err != nil {
-		return err
-	}
-	defer d.removeSockets()
-	cmd.Env = []string{plugin.EnvUnixSocketDir + "=" + sockets, "PATH=" + os.Getenv("PATH")} // the agent's own has secrets
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(nil), Cmd: cmd, SkipHostEnv: true, StartTimeout: d.conf.Timeout,
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: limited(d.log),
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(protocol.MaxMessage))},
-	})
-	defer func() {
-		cancel() // waiting calls continue with the next process, before this one is cleaned up
-		end(c, cmd)
-	}()
-	conn, err := c.Client()
-	if err != nil {
-		return fmt.Errorf("it does not speak the protocol of task drivers: %w", err)
-	}
-	dispensed, err := conn.Dispense(protocol.PluginName)
-	if err != nil {
-		return err
-	}
-	client, ok := dispensed.(protocol.DriverClient)
-	if !ok {
-		return fault.New(fault.Internal, "unexpected plugin %T", dispensed)
-	}
-	p := &process{client: client, ctx: ctx}
+// attend uses one process until it does not follow the protocol.
+func (d *Driver) attend(ctx context.Context, conn program.Conn) error {
+	p := &process{client: protocol.NewDriverClient(conn), ctx: ctx}
 	if err := d.introduce(p); err != nil {
 		return err
 	}
 	go d.follow(p)
-	return d.reports(p)
-}
-
-func kill(cmd *exec.Cmd) {
-	if cmd.Process != nil {
-		_ = cmd.Process.Kill()
-	}
-}
-
-func end(c *plugin.Client, cmd *exec.Cmd) {
-	kill(cmd)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.Kill()
-	}()
-	select {
-	case <-done:
-	case <-time.After(endWait):
-	}
+	return program.Follow(p.ctx, d.conf.Timeout, func(ctx context.Context) (program.Receiver[*protocol.FingerprintResponse], error) {
+		return p.client.Fingerprint(ctx, &protocol.FingerprintRequest{})
+	}, func(r *protocol.FingerprintResponse) error {
+		d.publish(p, d.reportOf(r))
+		return nil
+	})
 }
 
 // introduce reads what the process reports about itself, configures it and passes it the tasks.
@@ -153,12 +64,12 @@ func (d *Driver) introduce(p *process) error {
 	defer cancel()
 	info, err := p.client.Info(ctx, &protocol.InfoRequest{})
 	if err != nil {
-		return fmt.Errorf("call Info: %w", protocol.FromStatus(ctx, err))
+		return fmt.Errorf("call Info: %w", program.FromStatus(ctx, err))
 	}
 	if err := check(info, d.conf.Name); err != nil {
 		return err
 	}
-	config, err := protocol.Decode(d.conf.Name, info.GetAgentConfig(), d.conf.Config)
+	config, err := schema.Decode(d.conf.Name, info.GetAgentConfig(), d.conf.Config)
 	if err != nil {
 		return fmt.Errorf(`block plugin %q of the agent: %w`, filepath.Base(d.conf.Path), err)
 	}
@@ -167,7 +78,7 @@ func (d *Driver) introduce(p *process) error {
 		return err
 	}
 	if _, err := p.client.Configure(ctx, &protocol.ConfigureRequest{Config: encoded, StateDir: d.conf.StateDir}); err != nil {
-		return fmt.Errorf("call Configure: %w", protocol.FromStatus(ctx, err))
+		return fmt.Errorf("call Configure: %w", program.FromStatus(ctx, err))
 	}
 	if err := d.recoverAll(p); err != nil {
 		return err
@@ -188,7 +99,7 @@ func check(info *protocol.InfoResponse, name string) error {
 	default:
 		return fault.New(fault.Invalid, "it reports the unknown isolation %.64q", i)
 	}
-	return errors.Join(protocol.CheckSchema(info.GetAgentConfig()), protocol.CheckSchema(info.GetTaskConfig()))
+	return errors.Join(schema.Check(info.GetAgentConfig()), schema.Check(info.GetTaskConfig()))
 }
 
 // recoverAll passes a new process the tasks of the one before, and has it destroy those whose start had no result.
@@ -207,7 +118,7 @@ func (d *Driver) recoverAll(p *process) error {
 	call := func(f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(p.ctx, d.conf.Timeout)
 		defer cancel()
-		return protocol.FromStatus(ctx, f(ctx))
+		return program.FromStatus(ctx, f(ctx))
 	}
 	for id, h := range handles {
 		err := call(func(ctx context.Context) error {
@@ -238,44 +149,6 @@ func (d *Driver) recoverAll(p *process) error {
 		d.mu.Unlock()
 	}
 	return nil
-}
-
-// reports publishes what the process reports about its health, until it ends or is silent.
-func (d *Driver) reports(p *process) error {
-	ctx, cancel := context.WithCancelCause(p.ctx)
-	defer cancel(nil)
-	stream, err := p.client.Fingerprint(ctx, &protocol.FingerprintRequest{})
-	if err != nil {
-		return fmt.Errorf("Fingerprint: %w", err)
-	}
-	errSilent := fault.New(fault.Timeout, "it has sent no report of its health for %v", silence)
-	first := time.AfterFunc(d.conf.Timeout, func() {
-		cancel(fault.New(fault.Timeout, "it has sent no report of its health within %v", d.conf.Timeout))
-	})
-	defer first.Stop()
-	for {
-		r, err := stream.Recv()
-		first.Stop()
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return fmt.Errorf("Fingerprint: %w", err)
-		}
-		d.publish(p, d.reportOf(r))
-		p.pause()
-		first = time.AfterFunc(silence, func() { cancel(errSilent) })
-	}
-}
-
-// flowPause bounds how many reports and events a process can send in a time: it waits for the next one to be read.
-const flowPause = 50 * time.Millisecond
-
-func (p *process) pause() {
-	select {
-	case <-time.After(flowPause):
-	case <-p.ctx.Done():
-	}
 }
 
 // reportOf reads a report; attributes that belong to others are left out.
@@ -316,7 +189,7 @@ func (d *Driver) follow(p *process) {
 		const textMax = 1024
 		if text := e.GetText(); record != nil {
 			record(text[:min(len(text), textMax)])
-			p.pause()
+			program.Pause(p.ctx)
 		}
 	}
 	if p.ctx.Err() == nil {

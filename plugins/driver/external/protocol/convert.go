@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 // stateMax bounds the state in a handle in bytes.
@@ -60,19 +61,8 @@ func ToTask(t *Task) (*driver.Task, error) {
 		out.Ports = append(out.Ports, driver.Port{Label: p.GetLabel(), HostIP: p.GetHostIp(), Value: int(p.GetValue()), To: int(p.GetTo())})
 	}
 	var err error
-	out.Config, err = Config(t.GetConfig())
+	out.Config, err = schema.Config(t.GetConfig())
 	return out, err
-}
-
-// Config reads a config block; no bytes are an empty one.
-func Config(b []byte) (out map[string]any, err error) {
-	if len(b) == 0 {
-		return map[string]any{}, nil
-	}
-	if err := json.Unmarshal(b, &out); err != nil {
-		return nil, fmt.Errorf("config block: %w", err)
-	}
-	return out, nil
 }
 
 // FromHandle makes the message of a handle.

@@ -2,4 +2,4 @@
 // handshake, and conversions to the types of plugins/driver.
 package protocol
 
-//go:generate sh -c "cd ../../../../tools/protogen && go run . ../../plugins/driver/external/protocol/driver.proto"
+//go:generate sh -c "cd ../../../../tools/protogen && go run . ../../plugins/driver/external/protocol/driver.proto ../../plugins/program/schema"

@@ -17,12 +17,12 @@
 package protocol
 
 import (
+	schema "github.com/open-nomad/open-nomad/plugins/program/schema"
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -31,81 +31,6 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
-
-// Type is how a value is written in HCL, and its JSON form in messages.
-type Type int32
-
-const (
-	Type_TYPE_UNSPECIFIED Type = 0
-	Type_TYPE_STRING      Type = 1
-	Type_TYPE_BOOL        Type = 2
-	Type_TYPE_INT         Type = 3
-	Type_TYPE_FLOAT       Type = 4
-	// A text such as "1m30s", also in JSON.
-	Type_TYPE_DURATION       Type = 5
-	Type_TYPE_LIST_OF_STRING Type = 6
-	// A block or map with any keys.
-	Type_TYPE_MAP_OF_STRING Type = 7
-	// A block that is given at most once.
-	Type_TYPE_BLOCK Type = 8
-	// A block that may be repeated.
-	Type_TYPE_BLOCKS Type = 9
-)
-
-// Enum value maps for Type.
-var (
-	Type_name = map[int32]string{
-		0: "TYPE_UNSPECIFIED",
-		1: "TYPE_STRING",
-		2: "TYPE_BOOL",
-		3: "TYPE_INT",
-		4: "TYPE_FLOAT",
-		5: "TYPE_DURATION",
-		6: "TYPE_LIST_OF_STRING",
-		7: "TYPE_MAP_OF_STRING",
-		8: "TYPE_BLOCK",
-		9: "TYPE_BLOCKS",
-	}
-	Type_value = map[string]int32{
-		"TYPE_UNSPECIFIED":    0,
-		"TYPE_STRING":         1,
-		"TYPE_BOOL":           2,
-		"TYPE_INT":            3,
-		"TYPE_FLOAT":          4,
-		"TYPE_DURATION":       5,
-		"TYPE_LIST_OF_STRING": 6,
-		"TYPE_MAP_OF_STRING":  7,
-		"TYPE_BLOCK":          8,
-		"TYPE_BLOCKS":         9,
-	}
-)
-
-func (x Type) Enum() *Type {
-	p := new(Type)
-	*p = x
-	return p
-}
-
-func (x Type) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Type) Descriptor() protoreflect.EnumDescriptor {
-	return file_driver_proto_enumTypes[0].Descriptor()
-}
-
-func (Type) Type() protoreflect.EnumType {
-	return &file_driver_proto_enumTypes[0]
-}
-
-func (x Type) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Type.Descriptor instead.
-func (Type) EnumDescriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{0}
-}
 
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -150,8 +75,8 @@ type InfoResponse struct {
 	Version      string        `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Capabilities *Capabilities `protobuf:"bytes,3,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// agent_config describes plugin "name" { config { } } of the agent, task_config the config block of a task.
-	AgentConfig   *Schema `protobuf:"bytes,4,opt,name=agent_config,json=agentConfig,proto3" json:"agent_config,omitempty"`
-	TaskConfig    *Schema `protobuf:"bytes,5,opt,name=task_config,json=taskConfig,proto3" json:"task_config,omitempty"`
+	AgentConfig   *schema.Schema `protobuf:"bytes,4,opt,name=agent_config,json=agentConfig,proto3" json:"agent_config,omitempty"`
+	TaskConfig    *schema.Schema `protobuf:"bytes,5,opt,name=task_config,json=taskConfig,proto3" json:"task_config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,14 +132,14 @@ func (x *InfoResponse) GetCapabilities() *Capabilities {
 	return nil
 }
 
-func (x *InfoResponse) GetAgentConfig() *Schema {
+func (x *InfoResponse) GetAgentConfig() *schema.Schema {
 	if x != nil {
 		return x.AgentConfig
 	}
 	return nil
 }
 
-func (x *InfoResponse) GetTaskConfig() *Schema {
+func (x *InfoResponse) GetTaskConfig() *schema.Schema {
 	if x != nil {
 		return x.TaskConfig
 	}
@@ -290,120 +215,6 @@ func (x *Capabilities) GetIsolation() string {
 	return ""
 }
 
-// Schema lists the keys of a block. Any other key is refused.
-type Schema struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attributes    []*Attribute           `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Schema) Reset() {
-	*x = Schema{}
-	mi := &file_driver_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Schema) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Schema) ProtoMessage() {}
-
-func (x *Schema) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Schema.ProtoReflect.Descriptor instead.
-func (*Schema) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Schema) GetAttributes() []*Attribute {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-type Attribute struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type     Type                   `protobuf:"varint,2,opt,name=type,proto3,enum=opennomad.driver.v1.Type" json:"type,omitempty"`
-	Required bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
-	// block describes the keys when the type is BLOCK or BLOCKS.
-	Block         *Schema `protobuf:"bytes,4,opt,name=block,proto3" json:"block,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Attribute) Reset() {
-	*x = Attribute{}
-	mi := &file_driver_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Attribute) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Attribute) ProtoMessage() {}
-
-func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
-func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Attribute) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Attribute) GetType() Type {
-	if x != nil {
-		return x.Type
-	}
-	return Type_TYPE_UNSPECIFIED
-}
-
-func (x *Attribute) GetRequired() bool {
-	if x != nil {
-		return x.Required
-	}
-	return false
-}
-
-func (x *Attribute) GetBlock() *Schema {
-	if x != nil {
-		return x.Block
-	}
-	return nil
-}
-
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// config is a JSON object with the keys of agent_config that are set.
@@ -416,7 +227,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_driver_proto_msgTypes[5]
+	mi := &file_driver_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +239,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[5]
+	mi := &file_driver_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +252,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{5}
+	return file_driver_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -466,7 +277,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_driver_proto_msgTypes[6]
+	mi := &file_driver_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +289,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[6]
+	mi := &file_driver_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +302,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{6}
+	return file_driver_proto_rawDescGZIP(), []int{4}
 }
 
 type FingerprintRequest struct {
@@ -502,7 +313,7 @@ type FingerprintRequest struct {
 
 func (x *FingerprintRequest) Reset() {
 	*x = FingerprintRequest{}
-	mi := &file_driver_proto_msgTypes[7]
+	mi := &file_driver_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +325,7 @@ func (x *FingerprintRequest) String() string {
 func (*FingerprintRequest) ProtoMessage() {}
 
 func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[7]
+	mi := &file_driver_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +338,7 @@ func (x *FingerprintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintRequest.ProtoReflect.Descriptor instead.
 func (*FingerprintRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{7}
+	return file_driver_proto_rawDescGZIP(), []int{5}
 }
 
 type FingerprintResponse struct {
@@ -543,7 +354,7 @@ type FingerprintResponse struct {
 
 func (x *FingerprintResponse) Reset() {
 	*x = FingerprintResponse{}
-	mi := &file_driver_proto_msgTypes[8]
+	mi := &file_driver_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +366,7 @@ func (x *FingerprintResponse) String() string {
 func (*FingerprintResponse) ProtoMessage() {}
 
 func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[8]
+	mi := &file_driver_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +379,7 @@ func (x *FingerprintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FingerprintResponse.ProtoReflect.Descriptor instead.
 func (*FingerprintResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{8}
+	return file_driver_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FingerprintResponse) GetHealth() string {
@@ -600,7 +411,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_driver_proto_msgTypes[9]
+	mi := &file_driver_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +423,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[9]
+	mi := &file_driver_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +436,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{9}
+	return file_driver_proto_rawDescGZIP(), []int{7}
 }
 
 type EventsResponse struct {
@@ -638,7 +449,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_driver_proto_msgTypes[10]
+	mi := &file_driver_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +461,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[10]
+	mi := &file_driver_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +474,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{10}
+	return file_driver_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EventsResponse) GetTaskId() string {
@@ -690,7 +501,7 @@ type ValidateConfigRequest struct {
 
 func (x *ValidateConfigRequest) Reset() {
 	*x = ValidateConfigRequest{}
-	mi := &file_driver_proto_msgTypes[11]
+	mi := &file_driver_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +513,7 @@ func (x *ValidateConfigRequest) String() string {
 func (*ValidateConfigRequest) ProtoMessage() {}
 
 func (x *ValidateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[11]
+	mi := &file_driver_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +526,7 @@ func (x *ValidateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateConfigRequest.ProtoReflect.Descriptor instead.
 func (*ValidateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{11}
+	return file_driver_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ValidateConfigRequest) GetConfig() []byte {
@@ -733,7 +544,7 @@ type ValidateConfigResponse struct {
 
 func (x *ValidateConfigResponse) Reset() {
 	*x = ValidateConfigResponse{}
-	mi := &file_driver_proto_msgTypes[12]
+	mi := &file_driver_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +556,7 @@ func (x *ValidateConfigResponse) String() string {
 func (*ValidateConfigResponse) ProtoMessage() {}
 
 func (x *ValidateConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[12]
+	mi := &file_driver_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +569,7 @@ func (x *ValidateConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateConfigResponse.ProtoReflect.Descriptor instead.
 func (*ValidateConfigResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{12}
+	return file_driver_proto_rawDescGZIP(), []int{10}
 }
 
 type Task struct {
@@ -793,7 +604,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_driver_proto_msgTypes[13]
+	mi := &file_driver_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +616,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[13]
+	mi := &file_driver_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +629,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{13}
+	return file_driver_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Task) GetId() string {
@@ -982,7 +793,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_driver_proto_msgTypes[14]
+	mi := &file_driver_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +805,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[14]
+	mi := &file_driver_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +818,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{14}
+	return file_driver_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Logs) GetDir() string {
@@ -1052,7 +863,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_driver_proto_msgTypes[15]
+	mi := &file_driver_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +875,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[15]
+	mi := &file_driver_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +888,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{15}
+	return file_driver_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Resources) GetCpuShares() int64 {
@@ -1129,7 +940,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_driver_proto_msgTypes[16]
+	mi := &file_driver_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +952,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[16]
+	mi := &file_driver_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +965,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{16}
+	return file_driver_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Mount) GetSource() string {
@@ -1203,7 +1014,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_driver_proto_msgTypes[17]
+	mi := &file_driver_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1026,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[17]
+	mi := &file_driver_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1039,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{17}
+	return file_driver_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetHostPath() string {
@@ -1264,7 +1075,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_driver_proto_msgTypes[18]
+	mi := &file_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1087,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[18]
+	mi := &file_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1100,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{18}
+	return file_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Port) GetLabel() string {
@@ -1335,7 +1146,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_driver_proto_msgTypes[19]
+	mi := &file_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1158,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[19]
+	mi := &file_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1171,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{19}
+	return file_driver_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Handle) GetTaskId() string {
@@ -1400,7 +1211,7 @@ type StartTaskRequest struct {
 
 func (x *StartTaskRequest) Reset() {
 	*x = StartTaskRequest{}
-	mi := &file_driver_proto_msgTypes[20]
+	mi := &file_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1223,7 @@ func (x *StartTaskRequest) String() string {
 func (*StartTaskRequest) ProtoMessage() {}
 
 func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[20]
+	mi := &file_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1236,7 @@ func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskRequest.ProtoReflect.Descriptor instead.
 func (*StartTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{20}
+	return file_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StartTaskRequest) GetTask() *Task {
@@ -1444,7 +1255,7 @@ type StartTaskResponse struct {
 
 func (x *StartTaskResponse) Reset() {
 	*x = StartTaskResponse{}
-	mi := &file_driver_proto_msgTypes[21]
+	mi := &file_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1267,7 @@ func (x *StartTaskResponse) String() string {
 func (*StartTaskResponse) ProtoMessage() {}
 
 func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[21]
+	mi := &file_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1280,7 @@ func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{21}
+	return file_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartTaskResponse) GetHandle() *Handle {
@@ -1488,7 +1299,7 @@ type RecoverTaskRequest struct {
 
 func (x *RecoverTaskRequest) Reset() {
 	*x = RecoverTaskRequest{}
-	mi := &file_driver_proto_msgTypes[22]
+	mi := &file_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1311,7 @@ func (x *RecoverTaskRequest) String() string {
 func (*RecoverTaskRequest) ProtoMessage() {}
 
 func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[22]
+	mi := &file_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1324,7 @@ func (x *RecoverTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskRequest.ProtoReflect.Descriptor instead.
 func (*RecoverTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{22}
+	return file_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecoverTaskRequest) GetHandle() *Handle {
@@ -1531,7 +1342,7 @@ type RecoverTaskResponse struct {
 
 func (x *RecoverTaskResponse) Reset() {
 	*x = RecoverTaskResponse{}
-	mi := &file_driver_proto_msgTypes[23]
+	mi := &file_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1354,7 @@ func (x *RecoverTaskResponse) String() string {
 func (*RecoverTaskResponse) ProtoMessage() {}
 
 func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[23]
+	mi := &file_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1367,7 @@ func (x *RecoverTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverTaskResponse.ProtoReflect.Descriptor instead.
 func (*RecoverTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{23}
+	return file_driver_proto_rawDescGZIP(), []int{21}
 }
 
 type Exit struct {
@@ -1573,7 +1384,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_driver_proto_msgTypes[24]
+	mi := &file_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1396,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[24]
+	mi := &file_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1409,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{24}
+	return file_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Exit) GetCode() int64 {
@@ -1638,7 +1449,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_driver_proto_msgTypes[25]
+	mi := &file_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1461,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[25]
+	mi := &file_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1474,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{25}
+	return file_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -1682,7 +1493,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_driver_proto_msgTypes[26]
+	mi := &file_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1505,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[26]
+	mi := &file_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1518,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{26}
+	return file_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WaitTaskResponse) GetExit() *Exit {
@@ -1730,7 +1541,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_driver_proto_msgTypes[27]
+	mi := &file_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1553,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[27]
+	mi := &file_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1566,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{27}
+	return file_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -1787,7 +1598,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_driver_proto_msgTypes[28]
+	mi := &file_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1610,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[28]
+	mi := &file_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1623,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{28}
+	return file_driver_proto_rawDescGZIP(), []int{26}
 }
 
 type DestroyTaskRequest struct {
@@ -1824,7 +1635,7 @@ type DestroyTaskRequest struct {
 
 func (x *DestroyTaskRequest) Reset() {
 	*x = DestroyTaskRequest{}
-	mi := &file_driver_proto_msgTypes[29]
+	mi := &file_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1647,7 @@ func (x *DestroyTaskRequest) String() string {
 func (*DestroyTaskRequest) ProtoMessage() {}
 
 func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[29]
+	mi := &file_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1660,7 @@ func (x *DestroyTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskRequest.ProtoReflect.Descriptor instead.
 func (*DestroyTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{29}
+	return file_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DestroyTaskRequest) GetTaskId() string {
@@ -1867,7 +1678,7 @@ type DestroyTaskResponse struct {
 
 func (x *DestroyTaskResponse) Reset() {
 	*x = DestroyTaskResponse{}
-	mi := &file_driver_proto_msgTypes[30]
+	mi := &file_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1690,7 @@ func (x *DestroyTaskResponse) String() string {
 func (*DestroyTaskResponse) ProtoMessage() {}
 
 func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[30]
+	mi := &file_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1703,7 @@ func (x *DestroyTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyTaskResponse.ProtoReflect.Descriptor instead.
 func (*DestroyTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{30}
+	return file_driver_proto_rawDescGZIP(), []int{28}
 }
 
 type InspectTaskRequest struct {
@@ -1904,7 +1715,7 @@ type InspectTaskRequest struct {
 
 func (x *InspectTaskRequest) Reset() {
 	*x = InspectTaskRequest{}
-	mi := &file_driver_proto_msgTypes[31]
+	mi := &file_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +1727,7 @@ func (x *InspectTaskRequest) String() string {
 func (*InspectTaskRequest) ProtoMessage() {}
 
 func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[31]
+	mi := &file_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +1740,7 @@ func (x *InspectTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskRequest.ProtoReflect.Descriptor instead.
 func (*InspectTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{31}
+	return file_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *InspectTaskRequest) GetTaskId() string {
@@ -1954,7 +1765,7 @@ type InspectTaskResponse struct {
 
 func (x *InspectTaskResponse) Reset() {
 	*x = InspectTaskResponse{}
-	mi := &file_driver_proto_msgTypes[32]
+	mi := &file_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +1777,7 @@ func (x *InspectTaskResponse) String() string {
 func (*InspectTaskResponse) ProtoMessage() {}
 
 func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[32]
+	mi := &file_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +1790,7 @@ func (x *InspectTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectTaskResponse.ProtoReflect.Descriptor instead.
 func (*InspectTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{32}
+	return file_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InspectTaskResponse) GetState() string {
@@ -2026,7 +1837,7 @@ type TaskStatsRequest struct {
 
 func (x *TaskStatsRequest) Reset() {
 	*x = TaskStatsRequest{}
-	mi := &file_driver_proto_msgTypes[33]
+	mi := &file_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +1849,7 @@ func (x *TaskStatsRequest) String() string {
 func (*TaskStatsRequest) ProtoMessage() {}
 
 func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[33]
+	mi := &file_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +1862,7 @@ func (x *TaskStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsRequest.ProtoReflect.Descriptor instead.
 func (*TaskStatsRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{33}
+	return file_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TaskStatsRequest) GetTaskId() string {
@@ -2076,7 +1887,7 @@ type TaskStatsResponse struct {
 
 func (x *TaskStatsResponse) Reset() {
 	*x = TaskStatsResponse{}
-	mi := &file_driver_proto_msgTypes[34]
+	mi := &file_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +1899,7 @@ func (x *TaskStatsResponse) String() string {
 func (*TaskStatsResponse) ProtoMessage() {}
 
 func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[34]
+	mi := &file_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +1912,7 @@ func (x *TaskStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatsResponse.ProtoReflect.Descriptor instead.
 func (*TaskStatsResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{34}
+	return file_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TaskStatsResponse) GetTimestamp() int64 {
@@ -2149,7 +1960,7 @@ type SignalTaskRequest struct {
 
 func (x *SignalTaskRequest) Reset() {
 	*x = SignalTaskRequest{}
-	mi := &file_driver_proto_msgTypes[35]
+	mi := &file_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +1972,7 @@ func (x *SignalTaskRequest) String() string {
 func (*SignalTaskRequest) ProtoMessage() {}
 
 func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[35]
+	mi := &file_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +1985,7 @@ func (x *SignalTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskRequest.ProtoReflect.Descriptor instead.
 func (*SignalTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{35}
+	return file_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SignalTaskRequest) GetTaskId() string {
@@ -2199,7 +2010,7 @@ type SignalTaskResponse struct {
 
 func (x *SignalTaskResponse) Reset() {
 	*x = SignalTaskResponse{}
-	mi := &file_driver_proto_msgTypes[36]
+	mi := &file_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2022,7 @@ func (x *SignalTaskResponse) String() string {
 func (*SignalTaskResponse) ProtoMessage() {}
 
 func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[36]
+	mi := &file_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2035,7 @@ func (x *SignalTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalTaskResponse.ProtoReflect.Descriptor instead.
 func (*SignalTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{36}
+	return file_driver_proto_rawDescGZIP(), []int{34}
 }
 
 type ExecTaskRequest struct {
@@ -2242,7 +2053,7 @@ type ExecTaskRequest struct {
 
 func (x *ExecTaskRequest) Reset() {
 	*x = ExecTaskRequest{}
-	mi := &file_driver_proto_msgTypes[37]
+	mi := &file_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2065,7 @@ func (x *ExecTaskRequest) String() string {
 func (*ExecTaskRequest) ProtoMessage() {}
 
 func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[37]
+	mi := &file_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2078,7 @@ func (x *ExecTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExecTaskRequest) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{37}
+	return file_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExecTaskRequest) GetMessage() isExecTaskRequest_Message {
@@ -2356,7 +2167,7 @@ type ExecTaskResponse struct {
 
 func (x *ExecTaskResponse) Reset() {
 	*x = ExecTaskResponse{}
-	mi := &file_driver_proto_msgTypes[38]
+	mi := &file_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2179,7 @@ func (x *ExecTaskResponse) String() string {
 func (*ExecTaskResponse) ProtoMessage() {}
 
 func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[38]
+	mi := &file_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2192,7 @@ func (x *ExecTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExecTaskResponse) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{38}
+	return file_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExecTaskResponse) GetMessage() isExecTaskResponse_Message {
@@ -2454,7 +2265,7 @@ type ExecTaskRequest_Start struct {
 
 func (x *ExecTaskRequest_Start) Reset() {
 	*x = ExecTaskRequest_Start{}
-	mi := &file_driver_proto_msgTypes[42]
+	mi := &file_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2277,7 @@ func (x *ExecTaskRequest_Start) String() string {
 func (*ExecTaskRequest_Start) ProtoMessage() {}
 
 func (x *ExecTaskRequest_Start) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[42]
+	mi := &file_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2290,7 @@ func (x *ExecTaskRequest_Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskRequest_Start.ProtoReflect.Descriptor instead.
 func (*ExecTaskRequest_Start) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{37, 0}
+	return file_driver_proto_rawDescGZIP(), []int{35, 0}
 }
 
 func (x *ExecTaskRequest_Start) GetTaskId() string {
@@ -2520,7 +2331,7 @@ type ExecTaskRequest_Size struct {
 
 func (x *ExecTaskRequest_Size) Reset() {
 	*x = ExecTaskRequest_Size{}
-	mi := &file_driver_proto_msgTypes[43]
+	mi := &file_driver_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2343,7 @@ func (x *ExecTaskRequest_Size) String() string {
 func (*ExecTaskRequest_Size) ProtoMessage() {}
 
 func (x *ExecTaskRequest_Size) ProtoReflect() protoreflect.Message {
-	mi := &file_driver_proto_msgTypes[43]
+	mi := &file_driver_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2356,7 @@ func (x *ExecTaskRequest_Size) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTaskRequest_Size.ProtoReflect.Descriptor instead.
 func (*ExecTaskRequest_Size) Descriptor() ([]byte, []int) {
-	return file_driver_proto_rawDescGZIP(), []int{37, 1}
+	return file_driver_proto_rawDescGZIP(), []int{35, 1}
 }
 
 func (x *ExecTaskRequest_Size) GetWidth() int64 {
@@ -2566,29 +2377,20 @@ var File_driver_proto protoreflect.FileDescriptor
 
 const file_driver_proto_rawDesc = "" +
 	"\n" +
-	"\fdriver.proto\x12\x13opennomad.driver.v1\"\r\n" +
+	"\fdriver.proto\x12\x13opennomad.driver.v1\x1a\fschema.proto\"\r\n" +
 	"\vInfoRequest\"\x81\x02\n" +
 	"\fInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12E\n" +
 	"\fcapabilities\x18\x03 \x01(\v2!.opennomad.driver.v1.CapabilitiesR\fcapabilities\x12>\n" +
-	"\fagent_config\x18\x04 \x01(\v2\x1b.opennomad.driver.v1.SchemaR\vagentConfig\x12<\n" +
-	"\vtask_config\x18\x05 \x01(\v2\x1b.opennomad.driver.v1.SchemaR\n" +
+	"\fagent_config\x18\x04 \x01(\v2\x1b.opennomad.plugin.v1.SchemaR\vagentConfig\x12<\n" +
+	"\vtask_config\x18\x05 \x01(\v2\x1b.opennomad.plugin.v1.SchemaR\n" +
 	"taskConfig\"r\n" +
 	"\fCapabilities\x12\x16\n" +
 	"\x06mounts\x18\x01 \x01(\bR\x06mounts\x12\x18\n" +
 	"\asignals\x18\x02 \x01(\bR\asignals\x12\x12\n" +
 	"\x04exec\x18\x03 \x01(\bR\x04exec\x12\x1c\n" +
-	"\tisolation\x18\x04 \x01(\tR\tisolation\"H\n" +
-	"\x06Schema\x12>\n" +
-	"\n" +
-	"attributes\x18\x01 \x03(\v2\x1e.opennomad.driver.v1.AttributeR\n" +
-	"attributes\"\x9d\x01\n" +
-	"\tAttribute\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
-	"\x04type\x18\x02 \x01(\x0e2\x19.opennomad.driver.v1.TypeR\x04type\x12\x1a\n" +
-	"\brequired\x18\x03 \x01(\bR\brequired\x121\n" +
-	"\x05block\x18\x04 \x01(\v2\x1b.opennomad.driver.v1.SchemaR\x05block\"G\n" +
+	"\tisolation\x18\x04 \x01(\tR\tisolation\"G\n" +
 	"\x10ConfigureRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\fR\x06config\x12\x1b\n" +
 	"\tstate_dir\x18\x02 \x01(\tR\bstateDir\"\x13\n" +
@@ -2741,20 +2543,7 @@ const file_driver_proto_rawDesc = "" +
 	"\x06stdout\x18\x01 \x01(\fH\x00R\x06stdout\x12\x18\n" +
 	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12\x14\n" +
 	"\x04exit\x18\x03 \x01(\x03H\x00R\x04exitB\t\n" +
-	"\amessage*\xbf\x01\n" +
-	"\x04Type\x12\x14\n" +
-	"\x10TYPE_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vTYPE_STRING\x10\x01\x12\r\n" +
-	"\tTYPE_BOOL\x10\x02\x12\f\n" +
-	"\bTYPE_INT\x10\x03\x12\x0e\n" +
-	"\n" +
-	"TYPE_FLOAT\x10\x04\x12\x11\n" +
-	"\rTYPE_DURATION\x10\x05\x12\x17\n" +
-	"\x13TYPE_LIST_OF_STRING\x10\x06\x12\x16\n" +
-	"\x12TYPE_MAP_OF_STRING\x10\a\x12\x0e\n" +
-	"\n" +
-	"TYPE_BLOCK\x10\b\x12\x0f\n" +
-	"\vTYPE_BLOCKS\x10\t2\xa1\n" +
+	"\amessage2\xa1\n" +
 	"\n" +
 	"\x06Driver\x12K\n" +
 	"\x04Info\x12 .opennomad.driver.v1.InfoRequest\x1a!.opennomad.driver.v1.InfoResponse\x12Z\n" +
@@ -2785,113 +2574,104 @@ func file_driver_proto_rawDescGZIP() []byte {
 	return file_driver_proto_rawDescData
 }
 
-var (
-	file_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-	file_driver_proto_msgTypes  = make([]protoimpl.MessageInfo, 44)
-	file_driver_proto_goTypes   = []any{
-		Type(0),                        // 0: opennomad.driver.v1.Type
-		(*InfoRequest)(nil),            // 1: opennomad.driver.v1.InfoRequest
-		(*InfoResponse)(nil),           // 2: opennomad.driver.v1.InfoResponse
-		(*Capabilities)(nil),           // 3: opennomad.driver.v1.Capabilities
-		(*Schema)(nil),                 // 4: opennomad.driver.v1.Schema
-		(*Attribute)(nil),              // 5: opennomad.driver.v1.Attribute
-		(*ConfigureRequest)(nil),       // 6: opennomad.driver.v1.ConfigureRequest
-		(*ConfigureResponse)(nil),      // 7: opennomad.driver.v1.ConfigureResponse
-		(*FingerprintRequest)(nil),     // 8: opennomad.driver.v1.FingerprintRequest
-		(*FingerprintResponse)(nil),    // 9: opennomad.driver.v1.FingerprintResponse
-		(*EventsRequest)(nil),          // 10: opennomad.driver.v1.EventsRequest
-		(*EventsResponse)(nil),         // 11: opennomad.driver.v1.EventsResponse
-		(*ValidateConfigRequest)(nil),  // 12: opennomad.driver.v1.ValidateConfigRequest
-		(*ValidateConfigResponse)(nil), // 13: opennomad.driver.v1.ValidateConfigResponse
-		(*Task)(nil),                   // 14: opennomad.driver.v1.Task
-		(*Logs)(nil),                   // 15: opennomad.driver.v1.Logs
-		(*Resources)(nil),              // 16: opennomad.driver.v1.Resources
-		(*Mount)(nil),                  // 17: opennomad.driver.v1.Mount
-		(*Device)(nil),                 // 18: opennomad.driver.v1.Device
-		(*Port)(nil),                   // 19: opennomad.driver.v1.Port
-		(*Handle)(nil),                 // 20: opennomad.driver.v1.Handle
-		(*StartTaskRequest)(nil),       // 21: opennomad.driver.v1.StartTaskRequest
-		(*StartTaskResponse)(nil),      // 22: opennomad.driver.v1.StartTaskResponse
-		(*RecoverTaskRequest)(nil),     // 23: opennomad.driver.v1.RecoverTaskRequest
-		(*RecoverTaskResponse)(nil),    // 24: opennomad.driver.v1.RecoverTaskResponse
-		(*Exit)(nil),                   // 25: opennomad.driver.v1.Exit
-		(*WaitTaskRequest)(nil),        // 26: opennomad.driver.v1.WaitTaskRequest
-		(*WaitTaskResponse)(nil),       // 27: opennomad.driver.v1.WaitTaskResponse
-		(*StopTaskRequest)(nil),        // 28: opennomad.driver.v1.StopTaskRequest
-		(*StopTaskResponse)(nil),       // 29: opennomad.driver.v1.StopTaskResponse
-		(*DestroyTaskRequest)(nil),     // 30: opennomad.driver.v1.DestroyTaskRequest
-		(*DestroyTaskResponse)(nil),    // 31: opennomad.driver.v1.DestroyTaskResponse
-		(*InspectTaskRequest)(nil),     // 32: opennomad.driver.v1.InspectTaskRequest
-		(*InspectTaskResponse)(nil),    // 33: opennomad.driver.v1.InspectTaskResponse
-		(*TaskStatsRequest)(nil),       // 34: opennomad.driver.v1.TaskStatsRequest
-		(*TaskStatsResponse)(nil),      // 35: opennomad.driver.v1.TaskStatsResponse
-		(*SignalTaskRequest)(nil),      // 36: opennomad.driver.v1.SignalTaskRequest
-		(*SignalTaskResponse)(nil),     // 37: opennomad.driver.v1.SignalTaskResponse
-		(*ExecTaskRequest)(nil),        // 38: opennomad.driver.v1.ExecTaskRequest
-		(*ExecTaskResponse)(nil),       // 39: opennomad.driver.v1.ExecTaskResponse
-		nil,                            // 40: opennomad.driver.v1.FingerprintResponse.AttributesEntry
-		nil,                            // 41: opennomad.driver.v1.Task.EnvEntry
-		nil,                            // 42: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
-		(*ExecTaskRequest_Start)(nil),  // 43: opennomad.driver.v1.ExecTaskRequest.Start
-		(*ExecTaskRequest_Size)(nil),   // 44: opennomad.driver.v1.ExecTaskRequest.Size
-	}
-)
-
+var file_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_driver_proto_goTypes = []any{
+	(*InfoRequest)(nil),            // 0: opennomad.driver.v1.InfoRequest
+	(*InfoResponse)(nil),           // 1: opennomad.driver.v1.InfoResponse
+	(*Capabilities)(nil),           // 2: opennomad.driver.v1.Capabilities
+	(*ConfigureRequest)(nil),       // 3: opennomad.driver.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),      // 4: opennomad.driver.v1.ConfigureResponse
+	(*FingerprintRequest)(nil),     // 5: opennomad.driver.v1.FingerprintRequest
+	(*FingerprintResponse)(nil),    // 6: opennomad.driver.v1.FingerprintResponse
+	(*EventsRequest)(nil),          // 7: opennomad.driver.v1.EventsRequest
+	(*EventsResponse)(nil),         // 8: opennomad.driver.v1.EventsResponse
+	(*ValidateConfigRequest)(nil),  // 9: opennomad.driver.v1.ValidateConfigRequest
+	(*ValidateConfigResponse)(nil), // 10: opennomad.driver.v1.ValidateConfigResponse
+	(*Task)(nil),                   // 11: opennomad.driver.v1.Task
+	(*Logs)(nil),                   // 12: opennomad.driver.v1.Logs
+	(*Resources)(nil),              // 13: opennomad.driver.v1.Resources
+	(*Mount)(nil),                  // 14: opennomad.driver.v1.Mount
+	(*Device)(nil),                 // 15: opennomad.driver.v1.Device
+	(*Port)(nil),                   // 16: opennomad.driver.v1.Port
+	(*Handle)(nil),                 // 17: opennomad.driver.v1.Handle
+	(*StartTaskRequest)(nil),       // 18: opennomad.driver.v1.StartTaskRequest
+	(*StartTaskResponse)(nil),      // 19: opennomad.driver.v1.StartTaskResponse
+	(*RecoverTaskRequest)(nil),     // 20: opennomad.driver.v1.RecoverTaskRequest
+	(*RecoverTaskResponse)(nil),    // 21: opennomad.driver.v1.RecoverTaskResponse
+	(*Exit)(nil),                   // 22: opennomad.driver.v1.Exit
+	(*WaitTaskRequest)(nil),        // 23: opennomad.driver.v1.WaitTaskRequest
+	(*WaitTaskResponse)(nil),       // 24: opennomad.driver.v1.WaitTaskResponse
+	(*StopTaskRequest)(nil),        // 25: opennomad.driver.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),       // 26: opennomad.driver.v1.StopTaskResponse
+	(*DestroyTaskRequest)(nil),     // 27: opennomad.driver.v1.DestroyTaskRequest
+	(*DestroyTaskResponse)(nil),    // 28: opennomad.driver.v1.DestroyTaskResponse
+	(*InspectTaskRequest)(nil),     // 29: opennomad.driver.v1.InspectTaskRequest
+	(*InspectTaskResponse)(nil),    // 30: opennomad.driver.v1.InspectTaskResponse
+	(*TaskStatsRequest)(nil),       // 31: opennomad.driver.v1.TaskStatsRequest
+	(*TaskStatsResponse)(nil),      // 32: opennomad.driver.v1.TaskStatsResponse
+	(*SignalTaskRequest)(nil),      // 33: opennomad.driver.v1.SignalTaskRequest
+	(*SignalTaskResponse)(nil),     // 34: opennomad.driver.v1.SignalTaskResponse
+	(*ExecTaskRequest)(nil),        // 35: opennomad.driver.v1.ExecTaskRequest
+	(*ExecTaskResponse)(nil),       // 36: opennomad.driver.v1.ExecTaskResponse
+	nil,                            // 37: opennomad.driver.v1.FingerprintResponse.AttributesEntry
+	nil,                            // 38: opennomad.driver.v1.Task.EnvEntry
+	nil,                            // 39: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
+	(*ExecTaskRequest_Start)(nil),  // 40: opennomad.driver.v1.ExecTaskRequest.Start
+	(*ExecTaskRequest_Size)(nil),   // 41: opennomad.driver.v1.ExecTaskRequest.Size
+	(*schema.Schema)(nil),          // 42: opennomad.plugin.v1.Schema
+}
 var file_driver_proto_depIdxs = []int32{
-	3,  // 0: opennomad.driver.v1.InfoResponse.capabilities:type_name -> opennomad.driver.v1.Capabilities
-	4,  // 1: opennomad.driver.v1.InfoResponse.agent_config:type_name -> opennomad.driver.v1.Schema
-	4,  // 2: opennomad.driver.v1.InfoResponse.task_config:type_name -> opennomad.driver.v1.Schema
-	5,  // 3: opennomad.driver.v1.Schema.attributes:type_name -> opennomad.driver.v1.Attribute
-	0,  // 4: opennomad.driver.v1.Attribute.type:type_name -> opennomad.driver.v1.Type
-	4,  // 5: opennomad.driver.v1.Attribute.block:type_name -> opennomad.driver.v1.Schema
-	40, // 6: opennomad.driver.v1.FingerprintResponse.attributes:type_name -> opennomad.driver.v1.FingerprintResponse.AttributesEntry
-	41, // 7: opennomad.driver.v1.Task.env:type_name -> opennomad.driver.v1.Task.EnvEntry
-	15, // 8: opennomad.driver.v1.Task.logs:type_name -> opennomad.driver.v1.Logs
-	16, // 9: opennomad.driver.v1.Task.resources:type_name -> opennomad.driver.v1.Resources
-	17, // 10: opennomad.driver.v1.Task.mounts:type_name -> opennomad.driver.v1.Mount
-	18, // 11: opennomad.driver.v1.Task.devices:type_name -> opennomad.driver.v1.Device
-	19, // 12: opennomad.driver.v1.Task.ports:type_name -> opennomad.driver.v1.Port
-	14, // 13: opennomad.driver.v1.StartTaskRequest.task:type_name -> opennomad.driver.v1.Task
-	20, // 14: opennomad.driver.v1.StartTaskResponse.handle:type_name -> opennomad.driver.v1.Handle
-	20, // 15: opennomad.driver.v1.RecoverTaskRequest.handle:type_name -> opennomad.driver.v1.Handle
-	25, // 16: opennomad.driver.v1.WaitTaskResponse.exit:type_name -> opennomad.driver.v1.Exit
-	25, // 17: opennomad.driver.v1.InspectTaskResponse.exit:type_name -> opennomad.driver.v1.Exit
-	42, // 18: opennomad.driver.v1.InspectTaskResponse.attributes:type_name -> opennomad.driver.v1.InspectTaskResponse.AttributesEntry
-	43, // 19: opennomad.driver.v1.ExecTaskRequest.start:type_name -> opennomad.driver.v1.ExecTaskRequest.Start
-	44, // 20: opennomad.driver.v1.ExecTaskRequest.size:type_name -> opennomad.driver.v1.ExecTaskRequest.Size
-	1,  // 21: opennomad.driver.v1.Driver.Info:input_type -> opennomad.driver.v1.InfoRequest
-	6,  // 22: opennomad.driver.v1.Driver.Configure:input_type -> opennomad.driver.v1.ConfigureRequest
-	8,  // 23: opennomad.driver.v1.Driver.Fingerprint:input_type -> opennomad.driver.v1.FingerprintRequest
-	10, // 24: opennomad.driver.v1.Driver.Events:input_type -> opennomad.driver.v1.EventsRequest
-	12, // 25: opennomad.driver.v1.Driver.ValidateConfig:input_type -> opennomad.driver.v1.ValidateConfigRequest
-	21, // 26: opennomad.driver.v1.Driver.StartTask:input_type -> opennomad.driver.v1.StartTaskRequest
-	23, // 27: opennomad.driver.v1.Driver.RecoverTask:input_type -> opennomad.driver.v1.RecoverTaskRequest
-	26, // 28: opennomad.driver.v1.Driver.WaitTask:input_type -> opennomad.driver.v1.WaitTaskRequest
-	28, // 29: opennomad.driver.v1.Driver.StopTask:input_type -> opennomad.driver.v1.StopTaskRequest
-	30, // 30: opennomad.driver.v1.Driver.DestroyTask:input_type -> opennomad.driver.v1.DestroyTaskRequest
-	32, // 31: opennomad.driver.v1.Driver.InspectTask:input_type -> opennomad.driver.v1.InspectTaskRequest
-	34, // 32: opennomad.driver.v1.Driver.TaskStats:input_type -> opennomad.driver.v1.TaskStatsRequest
-	36, // 33: opennomad.driver.v1.Driver.SignalTask:input_type -> opennomad.driver.v1.SignalTaskRequest
-	38, // 34: opennomad.driver.v1.Driver.ExecTask:input_type -> opennomad.driver.v1.ExecTaskRequest
-	2,  // 35: opennomad.driver.v1.Driver.Info:output_type -> opennomad.driver.v1.InfoResponse
-	7,  // 36: opennomad.driver.v1.Driver.Configure:output_type -> opennomad.driver.v1.ConfigureResponse
-	9,  // 37: opennomad.driver.v1.Driver.Fingerprint:output_type -> opennomad.driver.v1.FingerprintResponse
-	11, // 38: opennomad.driver.v1.Driver.Events:output_type -> opennomad.driver.v1.EventsResponse
-	13, // 39: opennomad.driver.v1.Driver.ValidateConfig:output_type -> opennomad.driver.v1.ValidateConfigResponse
-	22, // 40: opennomad.driver.v1.Driver.StartTask:output_type -> opennomad.driver.v1.StartTaskResponse
-	24, // 41: opennomad.driver.v1.Driver.RecoverTask:output_type -> opennomad.driver.v1.RecoverTaskResponse
-	27, // 42: opennomad.driver.v1.Driver.WaitTask:output_type -> opennomad.driver.v1.WaitTaskResponse
-	29, // 43: opennomad.driver.v1.Driver.StopTask:output_type -> opennomad.driver.v1.StopTaskResponse
-	31, // 44: opennomad.driver.v1.Driver.DestroyTask:output_type -> opennomad.driver.v1.DestroyTaskResponse
-	33, // 45: opennomad.driver.v1.Driver.InspectTask:output_type -> opennomad.driver.v1.InspectTaskResponse
-	35, // 46: opennomad.driver.v1.Driver.TaskStats:output_type -> opennomad.driver.v1.TaskStatsResponse
-	37, // 47: opennomad.driver.v1.Driver.SignalTask:output_type -> opennomad.driver.v1.SignalTaskResponse
-	39, // 48: opennomad.driver.v1.Driver.ExecTask:output_type -> opennomad.driver.v1.ExecTaskResponse
-	35, // [35:49] is the sub-list for method output_type
-	21, // [21:35] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	2,  // 0: opennomad.driver.v1.InfoResponse.capabilities:type_name -> opennomad.driver.v1.Capabilities
+	42, // 1: opennomad.driver.v1.InfoResponse.agent_config:type_name -> opennomad.plugin.v1.Schema
+	42, // 2: opennomad.driver.v1.InfoResponse.task_config:type_name -> opennomad.plugin.v1.Schema
+	37, // 3: opennomad.driver.v1.FingerprintResponse.attributes:type_name -> opennomad.driver.v1.FingerprintResponse.AttributesEntry
+	38, // 4: opennomad.driver.v1.Task.env:type_name -> opennomad.driver.v1.Task.EnvEntry
+	12, // 5: opennomad.driver.v1.Task.logs:type_name -> opennomad.driver.v1.Logs
+	13, // 6: opennomad.driver.v1.Task.resources:type_name -> opennomad.driver.v1.Resources
+	14, // 7: opennomad.driver.v1.Task.mounts:type_name -> opennomad.driver.v1.Mount
+	15, // 8: opennomad.driver.v1.Task.devices:type_name -> opennomad.driver.v1.Device
+	16, // 9: opennomad.driver.v1.Task.ports:type_name -> opennomad.driver.v1.Port
+	11, // 10: opennomad.driver.v1.StartTaskRequest.task:type_name -> opennomad.driver.v1.Task
+	17, // 11: opennomad.driver.v1.StartTaskResponse.handle:type_name -> opennomad.driver.v1.Handle
+	17, // 12: opennomad.driver.v1.RecoverTaskRequest.handle:type_name -> opennomad.driver.v1.Handle
+	22, // 13: opennomad.driver.v1.WaitTaskResponse.exit:type_name -> opennomad.driver.v1.Exit
+	22, // 14: opennomad.driver.v1.InspectTaskResponse.exit:type_name -> opennomad.driver.v1.Exit
+	39, // 15: opennomad.driver.v1.InspectTaskResponse.attributes:type_name -> opennomad.driver.v1.InspectTaskResponse.AttributesEntry
+	40, // 16: opennomad.driver.v1.ExecTaskRequest.start:type_name -> opennomad.driver.v1.ExecTaskRequest.Start
+	41, // 17: opennomad.driver.v1.ExecTaskRequest.size:type_name -> opennomad.driver.v1.ExecTaskRequest.Size
+	0,  // 18: opennomad.driver.v1.Driver.Info:input_type -> opennomad.driver.v1.InfoRequest
+	3,  // 19: opennomad.driver.v1.Driver.Configure:input_type -> opennomad.driver.v1.ConfigureRequest
+	5,  // 20: opennomad.driver.v1.Driver.Fingerprint:input_type -> opennomad.driver.v1.FingerprintRequest
+	7,  // 21: opennomad.driver.v1.Driver.Events:input_type -> opennomad.driver.v1.EventsRequest
+	9,  // 22: opennomad.driver.v1.Driver.ValidateConfig:input_type -> opennomad.driver.v1.ValidateConfigRequest
+	18, // 23: opennomad.driver.v1.Driver.StartTask:input_type -> opennomad.driver.v1.StartTaskRequest
+	20, // 24: opennomad.driver.v1.Driver.RecoverTask:input_type -> opennomad.driver.v1.RecoverTaskRequest
+	23, // 25: opennomad.driver.v1.Driver.WaitTask:input_type -> opennomad.driver.v1.WaitTaskRequest
+	25, // 26: opennomad.driver.v1.Driver.StopTask:input_type -> opennomad.driver.v1.StopTaskRequest
+	27, // 27: opennomad.driver.v1.Driver.DestroyTask:input_type -> opennomad.driver.v1.DestroyTaskRequest
+	29, // 28: opennomad.driver.v1.Driver.InspectTask:input_type -> opennomad.driver.v1.InspectTaskRequest
+	31, // 29: opennomad.driver.v1.Driver.TaskStats:input_type -> opennomad.driver.v1.TaskStatsRequest
+	33, // 30: opennomad.driver.v1.Driver.SignalTask:input_type -> opennomad.driver.v1.SignalTaskRequest
+	35, // 31: opennomad.driver.v1.Driver.ExecTask:input_type -> opennomad.driver.v1.ExecTaskRequest
+	1,  // 32: opennomad.driver.v1.Driver.Info:output_type -> opennomad.driver.v1.InfoResponse
+	4,  // 33: opennomad.driver.v1.Driver.Configure:output_type -> opennomad.driver.v1.ConfigureResponse
+	6,  // 34: opennomad.driver.v1.Driver.Fingerprint:output_type -> opennomad.driver.v1.FingerprintResponse
+	8,  // 35: opennomad.driver.v1.Driver.Events:output_type -> opennomad.driver.v1.EventsResponse
+	10, // 36: opennomad.driver.v1.Driver.ValidateConfig:output_type -> opennomad.driver.v1.ValidateConfigResponse
+	19, // 37: opennomad.driver.v1.Driver.StartTask:output_type -> opennomad.driver.v1.StartTaskResponse
+	21, // 38: opennomad.driver.v1.Driver.RecoverTask:output_type -> opennomad.driver.v1.RecoverTaskResponse
+	24, // 39: opennomad.driver.v1.Driver.WaitTask:output_type -> opennomad.driver.v1.WaitTaskResponse
+	26, // 40: opennomad.driver.v1.Driver.StopTask:output_type -> opennomad.driver.v1.StopTaskResponse
+	28, // 41: opennomad.driver.v1.Driver.DestroyTask:output_type -> opennomad.driver.v1.DestroyTaskResponse
+	30, // 42: opennomad.driver.v1.Driver.InspectTask:output_type -> opennomad.driver.v1.InspectTaskResponse
+	32, // 43: opennomad.driver.v1.Driver.TaskStats:output_type -> opennomad.driver.v1.TaskStatsResponse
+	34, // 44: opennomad.driver.v1.Driver.SignalTask:output_type -> opennomad.driver.v1.SignalTaskResponse
+	36, // 45: opennomad.driver.v1.Driver.ExecTask:output_type -> opennomad.driver.v1.ExecTaskResponse
+	32, // [32:46] is the sub-list for method output_type
+	18, // [18:32] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_driver_proto_init() }
@@ -2899,13 +2679,13 @@ func file_driver_proto_init() {
 	if File_driver_proto != nil {
 		return
 	}
-	file_driver_proto_msgTypes[37].OneofWrappers = []any{
+	file_driver_proto_msgTypes[35].OneofWrappers = []any{
 		(*ExecTaskRequest_Start_)(nil),
 		(*ExecTaskRequest_Stdin)(nil),
 		(*ExecTaskRequest_StdinClosed)(nil),
 		(*ExecTaskRequest_Size_)(nil),
 	}
-	file_driver_proto_msgTypes[38].OneofWrappers = []any{
+	file_driver_proto_msgTypes[36].OneofWrappers = []any{
 		(*ExecTaskResponse_Stdout)(nil),
 		(*ExecTaskResponse_Stderr)(nil),
 		(*ExecTaskResponse_Exit)(nil),
@@ -2915,14 +2695,13 @@ func file_driver_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_driver_proto_rawDesc), len(file_driver_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   44,
+			NumEnums:      0,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_driver_proto_goTypes,
 		DependencyIndexes: file_driver_proto_depIdxs,
-		EnumInfos:         file_driver_proto_enumTypes,
 		MessageInfos:      file_driver_proto_msgTypes,
 	}.Build()
 	File_driver_proto = out.File

@@ -3,10 +3,7 @@
 package serve
 
 import (
-	"os"
-
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -30,11 +27,5 @@ type Plugin struct {
 
 // Serve serves the driver until the agent ends the process.
 func Serve(p Plugin) {
-	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: os.Stderr, JSONFormat: true})
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: protocol.Handshake, VersionedPlugins: protocol.Plugins(newServer(p, log)), Logger: log,
-		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(protocol.MaxMessage))...)
-		},
-	})
+	protocol.Kind.Serve(func(r grpc.ServiceRegistrar, log hclog.Logger) { protocol.RegisterDriverServer(r, newServer(p, log)) })
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
+	"github.com/open-nomad/open-nomad/plugins/program"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 // eventsMax is how many events wait for the agent; further ones are dropped.
@@ -36,19 +38,19 @@ func newServer(p Plugin, log hclog.Logger) *server {
 func (s *server) Info(context.Context, *protocol.InfoRequest) (*protocol.InfoResponse, error) {
 	c := s.plugin.Capabilities
 	return &protocol.InfoResponse{
-		Name: s.plugin.Name, Version: s.plugin.Version, AgentConfig: protocol.SchemaOf(s.plugin.AgentConfig), TaskConfig: protocol.SchemaOf(s.plugin.TaskConfig),
+		Name: s.plugin.Name, Version: s.plugin.Version, AgentConfig: schema.Of(s.plugin.AgentConfig), TaskConfig: schema.Of(s.plugin.TaskConfig),
 		Capabilities: &protocol.Capabilities{Mounts: c.Mounts, Signals: c.Signals, Exec: c.Exec, Isolation: string(c.Isolation)},
 	}, nil
 }
 
 func (s *server) Configure(_ context.Context, r *protocol.ConfigureRequest) (*protocol.ConfigureResponse, error) {
-	config, err := protocol.Config(r.GetConfig())
+	config, err := schema.Config(r.GetConfig())
 	if err != nil {
-		return nil, protocol.ToStatus(fault.Wrap(fault.Invalid, err))
+		return nil, program.ToStatus(fault.Wrap(fault.Invalid, err))
 	}
 	d, err := s.plugin.New(config, r.GetStateDir(), s.log)
 	if err != nil {
-		return nil, protocol.ToStatus(err)
+		return nil, program.ToStatus(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,9 +64,9 @@ func (s *server) with(f func(driver.Driver) error) error {
 	d := s.driver
 	s.mu.Unlock()
 	if d == nil {
-		return protocol.ToStatus(fault.New(fault.Conflict, "the driver is not configured yet"))
+		return program.ToStatus(fault.New(fault.Conflict, "the driver is not configured yet"))
 	}
-	return protocol.ToStatus(f(d))
+	return program.ToStatus(f(d))
 }
 
 func (s *server) Fingerprint(_ *protocol.FingerprintRequest, stream protocol.Driver_FingerprintServer) error {
@@ -101,7 +103,7 @@ func (s *server) Events(_ *protocol.EventsRequest, stream protocol.Driver_Events
 
 func (s *server) ValidateConfig(_ context.Context, r *protocol.ValidateConfigRequest) (*protocol.ValidateConfigResponse, error) {
 	return &protocol.ValidateConfigResponse{}, s.with(func(d driver.Driver) error {
-		config, err := protocol.Config(r.GetConfig())
+		config, err := schema.Config(r.GetConfig())
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err)
 		}

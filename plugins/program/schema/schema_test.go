@@ -1,4 +1,4 @@
-package protocol_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/plugins/driver/external/protocol"
+	"github.com/open-nomad/open-nomad/plugins/program/schema"
 )
 
 type config struct {
@@ -28,11 +28,11 @@ type config struct {
 }
 
 func TestConfigIsCheckedByTheSchema(t *testing.T) {
-	s := protocol.SchemaOf(config{})
-	if err := protocol.CheckSchema(s); err != nil {
+	s := schema.Of(config{})
+	if err := schema.Check(s); err != nil {
 		t.Fatal(err)
 	}
-	got, err := protocol.Decode("x", s, map[string]any{
+	got, err := schema.Decode("x", s, map[string]any{
 		"name": "n", "count": "3", "ratio": 1, "on": "false", "every": "90s", "list": []any{"a"}, "map": []any{map[string]any{"k": 1}},
 		"auth": []map[string]any{{"user": "u"}}, "mount": []any{map[string]any{"path": "/a"}, map[string]any{}},
 	})
@@ -41,25 +41,25 @@ func TestConfigIsCheckedByTheSchema(t *testing.T) {
 	if string(b) != want || err != nil {
 		t.Errorf("%s %v, want\n%s", b, err, want)
 	}
-	_, err = protocol.Decode("x", s, map[string]any{"count": "many", "auth": map[string]any{"pass": "p"}, "mount": "x", "other": 1})
+	_, err = schema.Decode("x", s, map[string]any{"count": "many", "auth": map[string]any{"pass": "p"}, "mount": "x", "other": 1})
 	for _, want := range []string{`"name" is required`, `"count"`, `"auth.user" is required`, `"auth.pass" is not known`, `"mount" must be a block`, `"other" is not known`} {
 		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, bad := range []*protocol.Attribute{
-		{Name: "", Type: protocol.Type_TYPE_STRING}, {Name: `a"b`, Type: protocol.Type_TYPE_STRING}, {Name: "a", Type: 99}, {Name: "name", Type: protocol.Type_TYPE_STRING},
+	for _, bad := range []*schema.Attribute{
+		{Name: "", Type: schema.Type_TYPE_STRING}, {Name: `a"b`, Type: schema.Type_TYPE_STRING}, {Name: "a", Type: 99}, {Name: "name", Type: schema.Type_TYPE_STRING},
 	} {
-		with := &protocol.Schema{Attributes: append([]*protocol.Attribute{bad}, s.GetAttributes()...)}
-		if err := protocol.CheckSchema(with); err == nil {
+		with := &schema.Schema{Attributes: append([]*schema.Attribute{bad}, s.GetAttributes()...)}
+		if err := schema.Check(with); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
-	deep := &protocol.Schema{}
+	deep := &schema.Schema{}
 	for range 20 {
-		deep = &protocol.Schema{Attributes: []*protocol.Attribute{{Name: "a", Type: protocol.Type_TYPE_BLOCK, Block: deep}}}
+		deep = &schema.Schema{Attributes: []*schema.Attribute{{Name: "a", Type: schema.Type_TYPE_BLOCK, Block: deep}}}
 	}
-	if err := protocol.CheckSchema(deep); err == nil {
+	if err := schema.Check(deep); err == nil {
 		t.Error("a deep schema is accepted")
 	}
 }

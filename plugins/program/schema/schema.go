@@ -1,6 +1,7 @@
-package protocol
+package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,13 +29,13 @@ var kinds = map[Type]reflect.Type{
 
 var keyName = lazy.Regexp(`^[a-zA-Z][a-zA-Z0-9_]{0,127}$`)
 
-// CheckSchema returns an error for a schema that a plugin must not send.
-func CheckSchema(s *Schema) error {
+// Check returns an error for a schema that a plugin must not send.
+func Check(s *Schema) error {
 	left := attributesMax
-	return checkSchema(s, depthMax, &left)
+	return check(s, depthMax, &left)
 }
 
-func checkSchema(s *Schema, depth int, left *int) error {
+func check(s *Schema, depth int, left *int) error {
 	if depth == 0 {
 		return fault.New(fault.Invalid, "its schema is nested deeper than %d", depthMax)
 	}
@@ -52,7 +53,7 @@ func checkSchema(s *Schema, depth int, left *int) error {
 		}
 		seen[a.GetName()] = true
 		if isBlock {
-			if err := checkSchema(a.GetBlock(), depth-1, left); err != nil {
+			if err := check(a.GetBlock(), depth-1, left); err != nil {
 				return err
 			}
 		}
@@ -138,16 +139,16 @@ func invalid(name, format string, args ...any) error {
 	return fault.New(fault.Invalid, "config of driver "+name+": "+format, args...)
 }
 
-// SchemaOf describes the struct that a driver passes to [driver.DecodeConfig]; nil is a block without keys. It panics for a
+// Of describes the struct that a driver passes to [driver.DecodeConfig]; nil is a block without keys. It panics for a
 // kind that DecodeConfig does not take.
-func SchemaOf(config any) *Schema {
+func Of(config any) *Schema {
 	if config == nil {
 		return &Schema{}
 	}
-	return schemaOf(reflect.TypeOf(config))
+	return of(reflect.TypeOf(config))
 }
 
-func schemaOf(t reflect.Type) *Schema {
+func of(t reflect.Type) *Schema {
 	s := &Schema{}
 	for i := range t.NumField() {
 		name, option, _ := strings.Cut(t.Field(i).Tag.Get("config"), ",")
@@ -171,9 +172,20 @@ func typeOf(t reflect.Type) (Type, *Schema) {
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int32:
 		return Type_TYPE_INT, nil
 	case t.Kind() == reflect.Struct:
-		return Type_TYPE_BLOCK, schemaOf(t)
+		return Type_TYPE_BLOCK, of(t)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return Type_TYPE_BLOCKS, schemaOf(t.Elem())
+		return Type_TYPE_BLOCKS, of(t.Elem())
 	}
 	panic(fmt.Sprintf("a config has no field of kind %s", t))
+}
+
+// Config reads a config block; no bytes are an empty one.
+func Config(b []byte) (out map[string]any, err error) {
+	if len(b) == 0 {
+		return map[string]any{}, nil
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, fmt.Errorf("config block: %w", err)
+	}
+	return out, nil
 }

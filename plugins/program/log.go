@@ -1,4 +1,4 @@
-package external
+package program
 
 import (
 	"fmt"
@@ -18,12 +18,13 @@ const (
 // limitedLog is the log of one process. Lines beyond its limit are dropped and counted: to wait would hang the process.
 type limitedLog struct {
 	hclog.Logger
+	noun    string
 	bytes   *rate.Limiter
 	dropped *atomic.Int64
 }
 
-func limited(log hclog.Logger) hclog.Logger {
-	return &limitedLog{log, rate.NewLimiter(logRate, logBurst), &atomic.Int64{}}
+func limited(log hclog.Logger, noun string) hclog.Logger {
+	return &limitedLog{log, noun, rate.NewLimiter(logRate, logBurst), &atomic.Int64{}}
 }
 
 // Log implements [hclog.Logger], as the other methods do.
@@ -37,7 +38,7 @@ func (l *limitedLog) Log(level hclog.Level, text string, args ...any) {
 		return
 	}
 	if n := l.dropped.Swap(0); n > 0 {
-		l.Logger.Warn("the process of the driver logs too much", "lines_dropped", n)
+		l.Logger.Warn("the process of the "+l.noun+" logs too much", "lines_dropped", n)
 	}
 	l.Logger.Log(level, text, args...)
 }
@@ -49,13 +50,13 @@ func (l *limitedLog) Warn(text string, args ...any)  { l.Log(hclog.Warn, text, a
 func (l *limitedLog) Error(text string, args ...any) { l.Log(hclog.Error, text, args...) }
 
 func (l *limitedLog) With(args ...any) hclog.Logger {
-	return &limitedLog{l.Logger.With(args...), l.bytes, l.dropped}
+	return &limitedLog{l.Logger.With(args...), l.noun, l.bytes, l.dropped}
 }
 
 func (l *limitedLog) Named(name string) hclog.Logger {
-	return &limitedLog{l.Logger.Named(name), l.bytes, l.dropped}
+	return &limitedLog{l.Logger.Named(name), l.noun, l.bytes, l.dropped}
 }
 
 func (l *limitedLog) ResetNamed(name string) hclog.Logger {
-	return &limitedLog{l.Logger.ResetNamed(name), l.bytes, l.dropped}
+	return &limitedLog{l.Logger.ResetNamed(name), l.noun, l.bytes, l.dropped}
 }
