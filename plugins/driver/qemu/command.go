@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -44,7 +45,7 @@ func (c *Config) plan(t *driver.Task) (*driver.Task, error) {
 			return nil, err
 		}
 	}
-	network, err := config.network(t.Ports)
+	network, err := config.network(t)
 	if err != nil {
 		return nil, err
 	}
@@ -104,23 +105,26 @@ func (t *taskConfig) machine(task *driver.Task, image string) []string {
 	return out
 }
 
-// network lists the arguments that forward ports of the node to those of the machine.
-func (t *taskConfig) network(ports []driver.Port) ([]string, error) {
+// network lists the arguments that forward ports of the node, or of the network of the allocation, to those of the machine.
+func (t *taskConfig) network(task *driver.Task) ([]string, error) {
 	if len(t.ports) == 0 {
 		return nil, nil
 	}
 	netdev := "user,id=user.0"
 	for _, label := range slices.Sorted(maps.Keys(t.ports)) {
-		i := slices.IndexFunc(ports, func(p driver.Port) bool { return p.Label == label })
+		i := slices.IndexFunc(task.Ports, func(p driver.Port) bool { return p.Label == label })
 		if i < 0 {
 			return nil, invalid(`"port_map" has %q, which is no port of the group's network`, label)
 		}
-		host := "" // of all addresses; the emulator does not forward those of IPv6
-		if ip, err := netip.ParseAddr(ports[i].HostIP); err == nil && ip.Is4() {
+		port := task.Ports[i]
+		host, value := "", port.Value // of all addresses; the emulator does not forward those of IPv6
+		if task.Network != "" {
+			value = cmp.Or(port.To, port.Value) // the address of the host is not one of this network
+		} else if ip, err := netip.ParseAddr(port.HostIP); err == nil && ip.Is4() {
 			host = ip.String()
 		}
 		for _, protocol := range []string{"tcp", "udp"} {
-			netdev += fmt.Sprintf(",hostfwd=%s:%s:%d-:%d", protocol, host, ports[i].Value, t.ports[label])
+			netdev += fmt.Sprintf(",hostfwd=%s:%s:%d-:%d", protocol, host, value, t.ports[label])
 		}
 	}
 	return []string{"-netdev", netdev, "-device", "virtio-net,netdev=user.0"}, nil

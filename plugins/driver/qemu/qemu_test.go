@@ -174,6 +174,27 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+func TestPortsInTheNetworkOfTheAllocation(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir(), nil)
+	task := suite.NewTask(t, map[string]any{"image_path": "/alloc/x.img", "port_map": map[string]any{"http": 80, "ssh": 22}})
+	task.Network, task.NetworkMode = "/proc/self/ns/net", "bridge"
+	task.Ports = []driver.Port{{Label: "http", HostIP: "10.0.0.1", Value: 21300, To: 8080}, {Label: "ssh", HostIP: "10.0.0.1", Value: 21301}}
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
+		t.Errorf("exit %+v %v", x, err)
+	}
+	want := "user,id=user.0,hostfwd=tcp::8080-:80,hostfwd=udp::8080-:80,hostfwd=tcp::21301-:22,hostfwd=udp::21301-:22"
+	if got := suite.LogText(task, "stdout"); !strings.Contains(got, want) {
+		t.Errorf("arguments\n%s, want\n%s", got, want)
+	}
+	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGracefulShutdown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
