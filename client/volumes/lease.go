@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
@@ -252,15 +251,6 @@ func (s *Service) startSync(r *row, seen mountView) {
 		return
 	}
 	s.pending.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
-}
-
-// leaseOver returns an error when the servers may give the row's volume to another node, or have done so: nothing may
-// be mounted for it before they reply.
-func (s *Service) leaseOver(r *row) error {
-	if r.Lease <= 0 || s.conf.Silence == nil || s.conf.Silence() < r.leaseTerm().Stop() {
-		return nil
-	}
-	return fault.New(fault.Unavailable, "its lease of %s has expired: no server responds to this node", r.Lease)
 }
 
 // due is what is taken from the node at the end of a row's lease: mounts, the topmost where there are several, and the

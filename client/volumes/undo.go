@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/volumes/decide"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
@@ -129,26 +130,27 @@ func (s *Service) unmountPath(ctx context.Context, u *undoRun, t removal, call f
 	if err != nil {
 		return err
 	}
-	t.again = t.again || t.unseen
 	absent := errors.Is(failure, fault.NotFound)
-	switch {
-	case !there && failure == nil:
-		return nil
-	case !there && (u.own || answered(failure) && (!t.again || absent && !t.unseen)):
-		if u.p != nil && !absent {
+	reply := decide.Reply{
+		There: there, Succeeded: failure == nil, Absent: absent, Answered: answered(failure), Own: u.own, Unseen: t.unseen, Once: t.again,
+	}
+	what := reply.Removed()
+	if failure == nil && there {
+		failure = fault.New(fault.Unavailable, "the plugin reports success, but %s is still mounted", t.at.Host)
+	}
+	switch what {
+	case decide.Removed, decide.Abandoned:
+		if failure != nil && u.p != nil && !absent {
 			s.log.Warn("the plugin failed at what is over", "what", t.what, "path", t.at.Host, "error", failure)
 		}
-		if t.unseen {
+		if what == decide.Abandoned {
 			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is abandoned: %s: %s", t.what, failure))
 		}
 		return nil
-	case failure == nil:
-		failure = fault.New(fault.Unavailable, "the plugin reports success, but %s is still mounted", t.at.Host)
+	case decide.Again:
+		return fmt.Errorf("%s: %w", t.what, failure)
 	}
 	failure = fmt.Errorf("%s: %w", t.what, failure)
-	if !there || !u.own {
-		return failure
-	}
 	how, err := s.unmountOurselves(ctx, t.at.Host, t.own, u.force)
 	if err != nil {
 		return fmt.Errorf("%w; the node could not unmount it either: %w", failure, err)

@@ -150,33 +150,9 @@ func (s *Service) unreleased(allocID string) error {
 	return errors.Join(errs...)
 }
 
-// adoptUnrecorded creates the record of a mount that serves the use and has none: tasks may be using it. It returns nil if
-// nothing usable is mounted. The caller holds the volume's turn.
-func (s *Service) adoptUnrecorded(ctx context.Context, next row) (*row, error) {
-	if !s.unrecorded.found.Load() {
-		return nil, nil
-	}
-	at := s.findMount(csiplugins.TargetDir, targetName(next.Namespace, next.VolumeID, next.AllocID, next.Use))
-	if at == nil || isNode(at) && !next.device() {
-		return nil, nil
-	}
-	if err := s.unmounting(ctx, at.Point); err != nil {
-		return nil, err
-	}
-	if owner := pluginAt(at.Point); owner != next.PluginID {
-		return nil, fault.New(fault.Unavailable, "plugin %q has it mounted at %s without a record: unmount it there", owner, at.Point)
-	}
+// adoptUnrecorded creates the record of a mount that serves the use and has none. The caller holds the volume's turn.
+func (s *Service) adoptUnrecorded(ctx context.Context, next row, at *mounts.Entry) (*row, error) {
 	if !isNode(at) {
-		if now, err := s.host.At(at.Point); err != nil || now == nil { // it may have been unmounted meanwhile
-			return nil, err
-		}
-		switch h, why := s.health.Prober().Check(ctx, at); h {
-		case mounthealth.Healthy:
-		case mounthealth.Failed:
-			return nil, nil
-		default:
-			return nil, fault.New(fault.Unavailable, "the mount at %s has no record and does not respond: %s", at.Point, why)
-		}
 		next.Seen = at
 	}
 	next.Target = place{Host: at.Point, Plugin: at.Point}

@@ -52,7 +52,7 @@ func packages(t *testing.T) []pkg {
 // layers gives each package its layer; the longest matching prefix decides. "x/" means all below x.
 var layers = map[string]int{
 	"api": 0, "api/": 0, "internal/": 0,
-	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/commandtext": 1, "nomad/volumes/doctor": 1, "nomad/volumes/timeline": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
+	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/commandtext": 1, "nomad/volumes/doctor": 1, "nomad/volumes/timeline": 1, "nomad/share": 1, "client/volumes/decide": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1, "nomad/acl/policy": 1,
 	"nomad/login/claims": 1, "nomad/httpapi/view": 1, "nomad/services/registry": 1, "nomad/hostvolumes/hostview": 1, "nomad/login/provider": 2, "nomad/login/fetch": 2,
 	"nomad/fsm": 2, "nomad/fsm/": 2, "nomad/state": 2, "nomad/access": 2, "nomad/identity": 2, "nomad/rpc": 2, "nomad/page": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
