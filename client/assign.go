@@ -107,6 +107,7 @@ func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*
 			Servers: afterRegistration{c.conf.Servers, c.registered, c.credential}, NodeID: c.id, Secret: c.credential, Region: c.conf.Region,
 		},
 		Secrets:   &secrets.Fetcher{Servers: c.conf.Servers, Region: c.conf.Region, Dir: c.conf.secretsDir()},
+		Devices:   c.devices,
 		Network:   func() tasks.Network { return c.networkOf(a) },
 		Artifacts: c.artifacts, ServeAPI: serve, Templates: c.templates,
 		Mounted:  func() error { return c.volumes.Mounted(a.ID) },

@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/checks"
+	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/hostvolumes"
@@ -47,6 +48,7 @@ type Client struct {
 	tree    dirs.Tree
 	drivers map[string]*adopted
 	watch   *fingerprint.Drivers
+	devices *devices.Manager
 	volumes *volumes.Service
 	// hostVolumes are the volumes of the configuration and those that servers had this node make.
 	hostVolumes *hostvolumes.Service
@@ -197,6 +199,9 @@ func (c *Client) services() (err error) {
 		list = append(list, d)
 	}
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
+	c.devices = devices.New(devices.Config{
+		Plugins: c.conf.DevicePlugins, StatsInterval: c.conf.Telemetry.Interval, Changed: c.devicesChanged, NodeEvent: c.node.tell, Log: c.log,
+	})
 	conf := volumes.Config{
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: c.credential, Servers: afterRegistration{c.conf.Servers, c.registered, c.credential},
 		Journal:  c.db.Bucket("volumes"),
@@ -297,6 +302,7 @@ func (c *Client) loops() []loop {
 		{"volumes", c.volumes.Run},
 		{"host volumes", c.hostVolumes.Run},
 		{"drivers", c.watch.Run},
+		{"devices", c.devices.Run},
 		{"disks", c.watchDisks},
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},

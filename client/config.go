@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/artifacts"
+	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/client/networks"
@@ -121,6 +122,9 @@ type Config struct {
 	Mock bool
 	// Drivers are task drivers in addition to the built-in ones.
 	Drivers []driver.Driver
+
+	// DevicePlugins find devices, such as GPUs.
+	DevicePlugins []devices.Plugin
 
 	// Artifacts limits downloads of artifacts; New sets the directory.
 	Artifacts artifacts.Config

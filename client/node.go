@@ -73,7 +73,7 @@ func (c *Client) serveNode(ctx context.Context) error {
 }
 
 // awaitFirst waits, bounded, for what must be part of the first registration: the reports of the task
-// drivers, whether the disks can be written, the dynamic host volumes, and the plugins that went on running while the agent was away. Without
+// drivers and of the device plugins, whether the disks can be written, the dynamic host volumes, and the plugins that went on running while the agent was away. Without
 // the last the servers would take a restart of the agent for a loss of the plugins.
 func (c *Client) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstWait)
@@ -81,7 +81,7 @@ func (c *Client) awaitFirst(ctx context.Context) {
 	if err := c.watch.WaitFirst(ctx); err != nil {
 		c.log.Warn("task drivers are slow to report: the node registers without them", "error", err)
 	}
-	for _, first := range []<-chan struct{}{c.tried, c.hostVolumes.Restored()} {
+	for _, first := range []<-chan struct{}{c.tried, c.hostVolumes.Restored(), c.devices.First()} {
 		select {
 		case <-first:
 		case <-ctx.Done():

@@ -176,6 +176,18 @@ func (c *Client) hostVolumesChanged(all map[string]*api.HostVolumeInfo) {
 	c.node.update(func(n *api.Node) { n.HostVolumes = all })
 }
 
+// devicesChanged takes over the groups of devices that the node has.
+func (c *Client) devicesChanged(groups []*api.NodeDeviceResource) {
+	c.node.update(func(n *api.Node) {
+		var r api.NodeResources
+		if n.NodeResources != nil {
+			r = *n.NodeResources
+		}
+		r.Devices = groups
+		n.NodeResources = &r
+	})
+}
+
 // pluginsChanged takes over news about CSI plugins.
 func (c *Client) pluginsChanged(controllers, nodes map[string]*api.CSIInfo) {
 	c.node.update(func(n *api.Node) { n.CSIControllerPlugins, n.CSINodePlugins = controllers, nodes })

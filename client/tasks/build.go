@@ -41,7 +41,7 @@ func (s driverTask) up(_ context.Context, a *attempt) error {
 		Namespace: a.alloc.Namespace, NodeID: a.alloc.NodeID,
 		Config: a.env.Config(a.spec.Config), Env: a.env.Vars(), User: a.env.Replace(a.spec.User),
 		Dir: of.Dir(), AllocDir: conf.Dirs.Shared(), SecretsDir: of.Secrets(),
-		Logs: logs(conf.Dirs.Logs(), a.spec.LogConfig), Resources: resources(a.alloc, s.task.name), Mounts: a.mounts,
+		Logs: logs(conf.Dirs.Logs(), a.spec.LogConfig), Resources: resources(a.alloc, s.task.name), Mounts: a.mounts, Devices: a.devices,
 	}
 	s.describeNetwork(job, a.alloc, a.driver.Capabilities().Isolation)
 	if conf.Lease != nil && len(a.spec.VolumeMounts) > 0 {
@@ -74,7 +74,7 @@ func unsupported(spec *api.Task) error {
 func (t *task) makeEnv(a *attempt) {
 	of := t.g.conf.Dirs.Task(t.name)
 	in := taskenv.Input{
-		Alloc: a.alloc, Task: a.spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: a.pluginEnv, Tokens: a.cred.Tokens, Secrets: a.cred.Secrets,
+		Alloc: a.alloc, Task: a.spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: a.extraEnv, Tokens: a.cred.Tokens, Secrets: a.cred.Secrets,
 		Templates: a.templates.variables(),
 	}
 	isolation := a.driver.Capabilities().Isolation

@@ -53,6 +53,8 @@ type Config struct {
 	Driver func(name string) (driver.Driver, error)
 	// Plugin returns what a csi_plugin task needs; isolated is set when the task has file system isolation.
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
+	// Devices prepares the devices of tasks; nil when the node has none.
+	Devices Devices
 	// Network returns the network that the tasks run in; a nil func is that of the host.
 	Network func() Network
 	// Identities signs the identities of tasks; nil when the node has none.

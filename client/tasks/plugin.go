@@ -18,7 +18,7 @@ func (s csiPlugin) up(_ context.Context, a *attempt) (err error) {
 	if a.plugin == nil {
 		return nil
 	}
-	if a.mounts, a.pluginEnv, err = a.plugin.Prepare(); err != nil {
+	if a.mounts, a.extraEnv, err = a.plugin.Prepare(); err != nil {
 		return fmt.Errorf("prepare csi plugin: %w", err)
 	}
 	return nil

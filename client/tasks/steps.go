@@ -43,6 +43,7 @@ func (t *task) steps() []step {
 		taskDirs{t},
 		apiSocket{t},
 		csiPlugin{t},
+		reservedDevices{t},
 		signedIdentities{t},
 		secretValues{t},
 		artifactFiles{t},
@@ -62,9 +63,12 @@ type attempt struct {
 	// alloc is the allocation at the start of the attempt.
 	alloc *api.Allocation
 	steps []step
-	// plugin is nil for tasks without csi_plugin, pluginEnv what it adds to the environment; csiPlugin.
-	plugin    Plugin
-	pluginEnv map[string]string
+	// plugin is nil for tasks without csi_plugin; csiPlugin.
+	plugin Plugin
+	// extraEnv is what plugins add to the environment; csiPlugin and reservedDevices.
+	extraEnv map[string]string
+	// devices are the device nodes; reservedDevices.
+	devices []driver.Device
 	// cred are the credentials, also after an error; signedIdentities and secretValues.
 	cred *credentials
 	// env is the environment of the task so far; signedIdentities, and again each step that adds to it.
@@ -73,7 +77,7 @@ type attempt struct {
 	// attempt. Both are renderedTemplates's.
 	templates *templateRun
 	resumed   bool
-	// mounts are those of the plugin and of the volumes; csiPlugin and volumeMounts.
+	// mounts are those of the plugin, of devices and of volumes; csiPlugin, reservedDevices and volumeMounts.
 	mounts []driver.Mount
 	// downloading is set when the download has been reported; artifactFiles.
 	downloading bool
@@ -83,7 +87,7 @@ type attempt struct {
 
 // up runs the steps of a new attempt until the first error.
 func (a *attempt) up(ctx context.Context, present *api.Allocation) error {
-	a.alloc, a.mounts, a.pluginEnv, a.cred, a.env, a.job = present, nil, nil, nil, nil, nil
+	a.alloc, a.mounts, a.extraEnv, a.devices, a.cred, a.env, a.job = present, nil, nil, nil, nil, nil, nil
 	for _, s := range a.steps {
 		within, span := tracing.Start(ctx, "task step ", s.name())
 		err := s.up(within, a)

@@ -161,7 +161,7 @@ func (a *agent) build() (err error) {
 	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
 	conf := a.clientConfig()
 	conf.RawExec, conf.Exec, conf.Docker, conf.Mock = drivers.rawExec, &drivers.exec, &drivers.docker, drivers.mock
-	conf.Drivers = a.programs(drivers)
+	conf.Drivers, conf.DevicePlugins = a.programs(drivers), drivers.devices
 	conf.ServeTask, conf.Inspect = a.serveTask, a.inspect
 	if a.node, err = client.New(conf); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/client/devices"
+	deviceprotocol "github.com/open-nomad/open-nomad/plugins/device/protocol"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/docker"
 	"github.com/open-nomad/open-nomad/plugins/driver/exec"
@@ -29,6 +31,8 @@ type drivers struct {
 	mock    bool
 	// external are the executables of the plugin directory.
 	external []external.Config
+	// devices are those of them that are device plugins.
+	devices []devices.Plugin
 }
 
 // plugins lets each driver read its own plugin block.
@@ -46,7 +50,7 @@ func (a *agent) plugins() (to drivers, err error) {
 	if to.qemu, err = qemu.ParseConfig(nil); err != nil {
 		return to, err
 	}
-	if to.external, err = a.externals(); err != nil {
+	if to.external, to.devices, err = a.externals(); err != nil {
 		return to, err
 	}
 	for name, p := range a.cfg.Plugins {
@@ -69,11 +73,15 @@ func (a *agent) plugins() (to drivers, err error) {
 			to.mock = to.mock || block.Enabled
 		default:
 			i := slices.IndexFunc(to.external, func(e external.Config) bool { return filepath.Base(e.Path) == name })
-			if i < 0 {
+			j := slices.IndexFunc(to.devices, func(d devices.Plugin) bool { return filepath.Base(d.Path) == name })
+			switch {
+			case i >= 0:
+				to.external[i].Args, to.external[i].Config = p.Args, p.Config
+			case j >= 0:
+				to.devices[j].Args, to.devices[j].Config = p.Args, p.Config
+			default:
 				a.log.Warn("there is no such plugin; its block is not used", "plugin", name, "plugin_dir", a.pluginDir())
-				continue
 			}
-			to.external[i].Args, to.external[i].Config = p.Args, p.Config
 		}
 		if err != nil {
 			return to, fmt.Errorf("plugin %q: %w", name, err)
@@ -109,20 +117,24 @@ func (a *agent) pluginDir() string {
 	return cmp.Or(a.cfg.PluginDir, filepath.Join(a.dirs.data, "plugins"))
 }
 
-// externals lists the external drivers of a client.
-func (a *agent) externals() (list []external.Config, err error) {
+// externals lists the external drivers and the device plugins of a client.
+func (a *agent) externals() (list []external.Config, of []devices.Plugin, err error) {
 	if !a.cfg.Client.Enabled {
-		return nil, nil
+		return nil, nil, nil
 	}
-	found, err := program.Find(a.pluginDir(), protocol.Kind)
+	found, err := program.Find(a.pluginDir(), protocol.Kind, deviceprotocol.Kind)
 	if err != nil {
-		return nil, fmt.Errorf("plugin_dir: %w", err)
+		return nil, nil, fmt.Errorf("plugin_dir: %w", err)
 	}
 	for _, e := range found {
+		if e.Kind == deviceprotocol.Kind {
+			of = append(of, devices.Plugin{Name: e.Name, Path: e.Path, StateDir: filepath.Join(a.dirs.state, "device_plugins", e.Name)})
+			continue
+		}
 		if slices.Contains([]string{rawexec.Name, exec.Name, java.Name, qemu.Name, docker.Name, mock.Name}, e.Name) {
-			return nil, fmt.Errorf("plugin_dir: %s: %q is a built-in driver: rename the executable", e.Path, e.Name)
+			return nil, nil, fmt.Errorf("plugin_dir: %s: %q is a built-in driver: rename the executable", e.Path, e.Name)
 		}
 		list = append(list, external.Config{Name: e.Name, Path: e.Path})
 	}
-	return list, nil
+	return list, of, nil
 }

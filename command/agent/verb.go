@@ -28,7 +28,7 @@ func Command(version string) *cli.Command {
 			&cli.StringFlag{Name: "data-dir", Usage: "absolute directory that survives restarts"},
 			&cli.StringFlag{Name: "state-dir", Usage: "directory of the client's state"},
 			&cli.StringFlag{Name: "alloc-dir", Usage: "directory of allocations"},
-			&cli.StringFlag{Name: "plugin-dir", Usage: "directory of external task drivers"},
+			&cli.StringFlag{Name: "plugin-dir", Usage: "directory of task drivers and device plugins"},
 			&cli.StringFlag{Name: "bind", Usage: "IP address to listen on"},
 			&cli.StringFlag{Name: "region", Usage: "name of the region"},
 			&cli.StringFlag{Name: "dc", Usage: "name of the datacenter"},
