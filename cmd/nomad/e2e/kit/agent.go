@@ -34,6 +34,7 @@ type Agent struct {
 	log     *os.File
 	clock   *Clock
 	ports   []int
+	foreign foreign
 	acl     bool // runs with access control
 }
 

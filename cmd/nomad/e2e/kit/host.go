@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 )
 
 // Mounts lists the mount points below the agent's directory in the host's namespace.
@@ -47,7 +50,45 @@ func (a *Agent) Sockets() []string {
 
 // Processes lists the processes, other than the agent, that belong to the agent's directory: their
 // command line, working directory or environment names it.
-func (a *Agent) Processes() []int { return a.processes(a.owns) }
+func (a *Agent) Processes() []int {
+	a.foreign.Lock()
+	defer a.foreign.Unlock()
+	seen := map[int]sighting{}
+	defer func() { a.foreign.seen = seen }()
+	return a.processes(func(pid int) bool {
+		var stat syscall.Stat_t
+		if syscall.Stat("/proc/"+strconv.Itoa(pid), &stat) != nil {
+			return false
+		}
+		s, known := a.foreign.seen[pid]
+		if !known || s.inode != stat.Ino {
+			s = sighting{inode: stat.Ino, first: time.Now()}
+		}
+		if s.last.Sub(s.first) < time.Second {
+			if a.owns(pid) {
+				return true
+			}
+			s.last = time.Now()
+		}
+		seen[pid] = s
+		return false
+	})
+}
+
+// foreign are the processes that do not belong to the agent's directory. Tests ask for the others up to fifty times a second,
+// and reading the environment of every process of the machine was most of what they computed. A process that was just forked
+// may name the directory only when it has executed its program, so one is foreign when it has not done so for a second.
+type foreign struct {
+	sync.Mutex
+	seen map[int]sighting
+}
+
+// sighting is the inode of a process's directory in /proc, which another process with the same id does not have, and when it
+// was first and last seen not to name the agent's directory.
+type sighting struct {
+	inode       uint64
+	first, last time.Time
+}
 
 func (a *Agent) processes(which func(pid int) bool) []int {
 	entries, _ := os.ReadDir("/proc")
