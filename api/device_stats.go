@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // DeviceGroupStats is what the instances of a group of equal devices report now, by the id of the instance.
 type DeviceGroupStats struct {
@@ -33,4 +37,17 @@ type StatValue struct {
 	BoolVal             *bool    `json:",omitempty" msg:",omitempty"`
 	Unit                string   `json:",omitempty" msg:",omitempty"`
 	Desc                string   `json:",omitempty" msg:",omitempty"`
+}
+
+// Each calls do for each statistic of the tree, in order; its path is the names from the root, separated by dots.
+func (o *StatObject) Each(do func(path string, v *StatValue)) {
+	if o == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Attributes)) {
+		do(name, o.Attributes[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Nested)) {
+		o.Nested[name].Each(func(path string, v *StatValue) { do(name+"."+path, v) })
+	}
 }

@@ -79,7 +79,9 @@ func (c *Client) allocStats(ctx context.Context, r *api.AllocRequest) (*api.Allo
 	if err != nil {
 		return nil, err
 	}
-	return &api.AllocStatsResponse{Stats: e.group.Stats(ctx)}, nil
+	used := e.group.Stats(ctx)
+	addDeviceUsage(c.meter, e.alloc.Present(), used)
+	return &api.AllocStatsResponse{Stats: used}, nil
 }
 
 func (c *Client) allocChecks(_ context.Context, r *api.AllocRequest) (*api.AllocChecksResponse, error) {
@@ -177,6 +179,9 @@ func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Em
 
 func (c *Client) nodeStats(ctx context.Context, _ *api.NodeRequest) (*api.NodeStatsResponse, error) {
 	s, err := c.stats.Read(ctx)
+	if s != nil && c.meter != nil {
+		s.DeviceStats = c.meter.Stats()
+	}
 	return &api.NodeStatsResponse{Stats: s}, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/rows"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -81,6 +82,20 @@ func showResources(s *session.Session, a *api.Allocation, name string, used *api
 	}
 	for _, d := range r.Devices {
 		s.Printf("Device: %s/%s/%s [%s]\n", d.Vendor, d.Type, d.Name, strings.Join(d.DeviceIDs, ", "))
+	}
+	if used != nil && used.Tasks[name] != nil && used.Tasks[name].ResourceUsage != nil {
+		showDeviceStats(s, used.Tasks[name].ResourceUsage.DeviceStats)
+	}
+}
+
+func showDeviceStats(s *session.Session, groups []*api.DeviceGroupStats) {
+	if text := rows.DeviceSummaries(groups); text != "" {
+		s.Titled("Device Stats:", text)
+	}
+	if s.Bool("stats") {
+		for _, d := range rows.DeviceStats(groups) {
+			s.Titled("Device Stats of "+d.Name+":", d.Text)
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	if !s.Bool("short") {
 		showResources(s, n, allocs, stats)
+		showDevices(s, n, allocs, stats)
 		if statsErr != nil {
 			s.Warnf("Could not read the resource usage: %s", statsErr)
 		}

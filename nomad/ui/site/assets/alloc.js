@@ -1,6 +1,7 @@
 // One allocation: state, events, logs, files and use of resources.
 
 import {get, put, seg} from './api.js';
+import {allocDevices} from './devices.js';
 import {act, ask} from './dialog.js';
 import {h} from './dom.js';
 
@@ -18,7 +19,7 @@ export default function alloc({app, live, rest, query}) {
   const id = decode(m[1] || '');
   const tab = parts.some(([t]) => t === m[2]) ? m[2] : m[2] === 'fs' ? 'files' : '';
   live.load('alloc', '/v1/allocation/' + seg(id), {}, ['Allocation:' + id]);
-  const usage = new Usage('/v1/client/allocation/' + seg(id) + '/stats', app, (d) => ({cpu: d.ResourceUsage?.CpuStats?.TotalTicks || d.ResourceUsage?.CpuStats?.Percent || 0, ticks: !!d.ResourceUsage?.CpuStats?.TotalTicks, memory: d.ResourceUsage?.MemoryStats?.RSS || d.ResourceUsage?.MemoryStats?.Usage || 0}));
+  const usage = new Usage('/v1/client/allocation/' + seg(id) + '/stats', app, (d) => ({cpu: d.ResourceUsage?.CpuStats?.TotalTicks || d.ResourceUsage?.CpuStats?.Percent || 0, ticks: !!d.ResourceUsage?.CpuStats?.TotalTicks, memory: d.ResourceUsage?.MemoryStats?.RSS || d.ResourceUsage?.MemoryStats?.Usage || 0, devices: d.ResourceUsage?.DeviceStats}));
   if (!tab) usage.start();
   const a = () => live.data('alloc');
   const running = () => a()?.ClientStatus === 'running';
@@ -59,6 +60,7 @@ export default function alloc({app, live, rest, query}) {
 
   const overview = (x) => [
     card('Use', usage.view(limits(x), running())),
+    allocDevices(x, usage.rows.at(-1)?.devices),
     card('Tasks', table('Tasks', ['Task', 'State', '#Restarts', 'Started', 'Ended', 'Last event', ''], Object.entries(x.TaskStates || {}).map(([n, t]) => ({key: n, cells: [n, [badge(t.State, t.Failed ? 'bad' : undefined), t.Failed ? ' failed' : ''], t.Restarts, time(t.StartedAt), time(t.FinishedAt), t.Events?.at(-1)?.DisplayMessage || '',
       h('div', {class: 'tools'}, link(paths.alloc(id, 'logs') + '?task=' + seg(n), 'Logs'), t.State === 'running' && link('/ui/exec/' + seg(id) + '/' + seg(n), 'Shell'))]})), 'The node has not reported any task yet.')),
     checks && Object.keys(checks).length > 0 && card('Checks', table('Checks', ['Check', 'Service', 'Status', 'Output', 'At'], Object.values(checks).map((c) => ({key: c.ID, cells: [c.Check, c.Service, badge(c.Status, c.Status === 'success' ? 'ok' : c.Status === 'failure' ? 'bad' : 'busy'), (c.Output || '').slice(0, 300), time(c.Timestamp * 1e9)]})))),

@@ -64,3 +64,11 @@ export function clock(t) {
 export const short = (id) => (id || '').slice(0, 8);
 export const nanos = (n) => (n ? span(n / 1e6) : '');
 export const plural = (n, word) => n.toLocaleString('en') + ' ' + word + (n === 1 ? '' : 's');
+
+// stat is a statistic or an attribute of a device as a text, such as "512 / 8192 MiB".
+export function stat(v) {
+  if (!v) return '';
+  const ratio = (n, of) => (n === undefined ? undefined : String(n) + (of === undefined ? '' : ' / ' + of));
+  const text = ratio(v.FloatNumeratorVal ?? v.Float, v.FloatDenominatorVal) ?? ratio(v.IntNumeratorVal ?? v.Int, v.IntDenominatorVal) ?? v.StringVal ?? v.String ?? v.BoolVal ?? v.Bool;
+  return text === undefined ? '' : String(text) + (v.Unit ? ' ' + v.Unit : '');
+}

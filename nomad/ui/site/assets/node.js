@@ -1,6 +1,7 @@
 // One node: state, drain, drivers, plugins, volumes, allocations.
 
 import {put, quote, seg} from './api.js';
+import {nodeDevices} from './devices.js';
 import {act, ask} from './dialog.js';
 import {h} from './dom.js';
 import {bytes, parseSpan} from './format.js';
@@ -20,9 +21,10 @@ export default function node({app, live, rest}) {
   live.load('node', at, {}, ['Node:' + id]);
   live.load('volumes', '/v1/volumes', {type: 'csi', namespace: '*', node_id: id}, ['VolumeClaim', 'CSIVolume']);
   loadAllocs();
-  const usage = new Usage('/v1/client/stats', app, (d) => ({cpu: (d.CPU || []).reduce((n, c) => n + c.TotalPercent, 0) / Math.max(1, (d.CPU || []).length), memory: d.Memory?.Used || 0, total: d.Memory?.Total || 0, disk: d.AllocDirStats}), {node_id: id});
+  const usage = new Usage('/v1/client/stats', app, (d) => ({cpu: (d.CPU || []).reduce((n, c) => n + c.TotalPercent, 0) / Math.max(1, (d.CPU || []).length), memory: d.Memory?.Used || 0, total: d.Memory?.Total || 0, disk: d.AllocDirStats, devices: d.DeviceStats}), {node_id: id});
   usage.start();
   const n = () => live.data('node');
+  let asked = false; // for the users of devices
 
   async function drain() {
     const v = await ask({title: 'Drain the node', text: 'Its allocations move to other nodes, and it gets no new ones.', confirm: 'Drain', danger: true, fields: [
@@ -50,6 +52,10 @@ export default function node({app, live, rest}) {
       const head = crumbs(link('/ui/clients', 'Nodes'), x?.Name || id);
       if (!x) return [head, h('h1', {}, id), problem(live.error('node')) || h('p', {class: 'empty'}, 'Loading')];
       const disk = usage.rows.at(-1)?.disk;
+      if (x.NodeResources?.Devices?.length && !asked) {
+        asked = true;
+        live.load('deviceUsers', '/v1/allocations', {namespace: '*', filter: 'NodeID == ' + quote(id) + ' and DesiredStatus == "run"', resources: 'true'}, ['Allocation:' + id, 'Allocation']);
+      }
       const d = x.DrainStrategy;
       return [
         head,
@@ -63,6 +69,7 @@ export default function node({app, live, rest}) {
         card('Use', usage.view({memory: usage.rows.at(-1)?.total || 0}, x.Status === 'ready')),
         card('Allocations', source(live, 'allocs', (list) => [allocTable(list, {noNode: true}), pager.view(live.next('allocs'))])),
         card('Volumes', source(live, 'volumes', (list) => table('Volumes', ['Volume', 'Namespace', 'Plugin', '#Writers', '#Readers'], list.map((v) => ({key: v.Namespace + v.ID, cells: [link(paths.volume(v.ID, v.Namespace), v.ID), v.Namespace, v.PluginID, v.CurrentWriters, v.CurrentReaders]})), 'No volume is in use on this node.'))),
+        nodeDevices(x, live.data('deviceUsers'), usage.rows.at(-1)?.devices),
         card('CSI plugins', table('CSI plugins', ['Plugin', 'Kinds', 'Health', 'Problem', 'Driver'], plugins(x), 'No CSI plugin runs on this node.')),
         card('Drivers', table('Drivers', ['Driver', 'Health', 'State', 'Checked'], drivers(x))),
         card('Events', h('ol', {class: 'timeline'}, [...(x.Events || [])].reverse().map((e, i) => h('li', {key: i}, time(e.Timestamp), h('div', {}, h('b', {}, e.Subsystem), ' ' + e.Message))))),
