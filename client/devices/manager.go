@@ -53,6 +53,8 @@ type Manager struct {
 	log   hclog.Logger
 	all   []*instance
 	first chan struct{}
+	// allArrived closes first.
+	allArrived func()
 
 	// updates serializes calls of Changed.
 	updates sync.Mutex
@@ -90,8 +92,9 @@ func New(c Config) *Manager {
 		p.Timeout = cmp.Or(p.Timeout, program.Timeout)
 		m.all = append(m.all, &instance{m: m, conf: p, log: c.Log.Named("plugin." + p.Name), lost: map[key]loss{}})
 	}
+	m.allArrived = sync.OnceFunc(func() { close(m.first) })
 	if m.waiting == 0 {
-		close(m.first)
+		m.allArrived()
 		m.settled = time.Now()
 	}
 	return m
@@ -123,6 +126,7 @@ func (m *Manager) change(edit func() []*api.NodeEvent) {
 	now := m.gather()
 	differs := !reflect.DeepEqual(m.shown, now)
 	m.shown = now
+	arrived := m.waiting == 0
 	m.mu.Unlock()
 	if differs && m.conf.Changed != nil {
 		m.conf.Changed(now)
@@ -131,6 +135,9 @@ func (m *Manager) change(edit func() []*api.NodeEvent) {
 		if m.conf.NodeEvent != nil {
 			m.conf.NodeEvent(e)
 		}
+	}
+	if arrived { // the node has been told
+		m.allArrived()
 	}
 }
 
@@ -167,9 +174,7 @@ func nameOf(g *api.NodeDeviceResource) group { return group{g.Vendor, g.Type, g.
 func (m *Manager) arrived(i *instance) {
 	if !i.reported {
 		i.reported = true
-		if m.waiting--; m.waiting == 0 {
-			close(m.first)
-		}
+		m.waiting--
 	}
 }
 

@@ -73,7 +73,7 @@ func (s reservedDevices) attend(ctx context.Context, a *attempt) {
 		return
 	}
 	if why := s.g.conf.Devices.Lost(ctx, list); why != "" {
-		s.askOnce(restartRequest{reason: why, counted: true, fatal: true})
+		s.askOnce(restartRequest{reason: why, counted: true, fatal: true, kind: eventDeviceLost})
 	}
 }
 

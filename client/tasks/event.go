@@ -20,6 +20,7 @@ const (
 	eventRestoreFailed = "Failed Restoring Task"
 	eventStuck         = "Not Killable"
 	eventSlow          = "Waiting"
+	eventDeviceLost    = "Device Lost"
 )
 
 func event(kind, display string) *api.TaskEvent {

@@ -56,11 +56,16 @@ type task struct {
 type restartRequest struct {
 	reason                string
 	counted, fatal, pause bool
+	// kind is the type of its event; empty is that of a restart.
+	kind string
 }
 
 func (r restartRequest) event() *api.TaskEvent {
-	if r.pause {
+	switch {
+	case r.pause:
 		return message(api.EventPausing, r.reason)
+	case r.kind != "":
+		return message(r.kind, r.reason)
 	}
 	return restartSignal(r.reason)
 }
