@@ -294,7 +294,7 @@ func TestVolumesTextFilesAndEnvironmentReachTheDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "batch", &api.Task{
 			Name: "t", Config: lasting(time.Second, 0), Env: map[string]string{"WHO": "${NOMAD_TASK_NAME}"},
-			VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "${WHO}/data", ReadOnly: true}},
+			VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "${WHO}/data", ReadOnly: true, SELinuxLabel: "Z"}},
 			Templates:    []*api.Template{{EmbeddedTmpl: "plain", DestPath: "local/${WHO}.txt", Perms: "600"}},
 		})
 		done := make(chan error, 1)
@@ -305,7 +305,7 @@ func TestVolumesTextFilesAndEnvironmentReachTheDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.driver.started[0]
-		if got.Env["WHO"] != "t" || len(got.Mounts) != 1 || got.Mounts[0] != (driver.Mount{Source: "/vol", Destination: "t/data", ReadOnly: true, Propagation: "private"}) {
+		if got.Env["WHO"] != "t" || len(got.Mounts) != 1 || got.Mounts[0] != (driver.Mount{Source: "/vol", Destination: "t/data", ReadOnly: true, Propagation: "private", SELinuxLabel: "Z"}) {
 			t.Errorf("env %v mounts %+v", got.Env, got.Mounts)
 		}
 		file := filepath.Join(b.conf.Dirs.Task("t").Local(), "t.txt")

@@ -57,6 +57,7 @@ func (s volumeMounts) up(_ context.Context, a *attempt) error {
 		if m.ShownOwner != nil && !a.driver.Capabilities().Owners {
 			return fault.New(fault.Invalid, "task %s: driver %s cannot mount volume %q with another owner: leave out owner of volume_mount", s.task.name, a.driver.Name(), alias)
 		}
+		m.SELinuxLabel = vm.SELinuxLabel
 		if vm.PropagationMode != "" {
 			m.Propagation = vm.PropagationMode
 		}

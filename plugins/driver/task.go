@@ -114,6 +114,8 @@ type Mount struct {
 	// Propagation is private, host-to-task or bidirectional; empty means private, which still shows the
 	// node's later mounts below Source when Source lies on a shared mount.
 	Propagation string
+	// SELinuxLabel is z or Z when the engine of containers is to label the files; other drivers do not look at it.
+	SELinuxLabel string
 	// SubPath is a directory below Source that is shown instead of it. It exists. Drivers reach it without
 	// following links, since workloads write there.
 	SubPath string

@@ -85,9 +85,6 @@ func (l *later) task(where string, t *api.Task) {
 		name, product := functionsElsewhere(m)
 		l.asks(name != "", where, fmt.Sprintf("template %d: function %s, which needs %s", i+1, name, product))
 	}
-	for _, m := range t.VolumeMounts {
-		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
-	}
 	if r := t.Resources; r != nil {
 		for _, n := range r.Networks {
 			l.network(where+", resources", n, false)

@@ -524,3 +524,15 @@ func TestIdentitiesAreAccepted(t *testing.T) {
 		t.Error(errs)
 	}
 }
+
+func TestALabelThatADriverDoesNotSetIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for driver, want := range map[string]bool{"docker": false, "exec": true} {
+		j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{
+			Name: "t", Driver: driver, VolumeMounts: []*api.VolumeMount{{Volume: "data", SELinuxLabel: "Z"}},
+		}}}}}
+		if w := rules.Warnings(j, false); strings.Contains(w, `selinux_label of volume_mount "data" is ignored`) != want {
+			t.Errorf("%s: warnings %q, want one of the label: %v", driver, w, want)
+		}
+	}
+}

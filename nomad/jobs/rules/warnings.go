@@ -94,6 +94,11 @@ func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
 		}
 	}
 	w = append(w, identityWarnings(g, t)...)
+	for _, m := range t.VolumeMounts {
+		if m.SELinuxLabel != "" && t.Driver != "docker" {
+			w = append(w, fmt.Sprintf("task %q of group %q: selinux_label of volume_mount %q is ignored: only tasks of the driver docker have labels", t.Name, g.Name, m.Volume))
+		}
+	}
 	if t.Kind != "" {
 		w = append(w, fmt.Sprintf("task %q of group %q: kind %q is ignored: it is for service meshes", t.Name, g.Name, t.Kind))
 	}

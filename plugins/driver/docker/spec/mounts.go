@@ -45,7 +45,7 @@ func (s *Spec) setMounts(in Input) error {
 		if s.Joiner != nil && m.Destination == ResolvFile && ownDNS(c) {
 			continue
 		}
-		b := bind{target: filepath.Join("/", m.Destination), readOnly: m.ReadOnly, label: label}
+		b := bind{target: filepath.Join("/", m.Destination), readOnly: m.ReadOnly, label: cmp.Or(m.SELinuxLabel, label)}
 		if b.propagation, err = propagation(t, m.Propagation); err != nil {
 			return err
 		}

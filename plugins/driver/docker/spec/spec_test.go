@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,20 @@ func TestOptionsOfAVolumeThatCanNameAnyPathNeedPermission(t *testing.T) {
 	}
 	if _, err := build(t, suite.NewTask(t, keys), map[string]any{"volumes": map[string]any{"enabled": true}}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheLabelOfAVolumeComesBeforeThatOfTheAgent(t *testing.T) {
+	for label, want := range map[string]string{"": "/volume:/v:rw,z,rprivate", "Z": "/volume:/v:rw,Z,rprivate"} {
+		task := suite.NewTask(t, map[string]any{})
+		task.Mounts = []driver.Mount{{Source: "/volume", Destination: "/v", SELinuxLabel: label}}
+		s, err := build(t, task, map[string]any{"volumes": map[string]any{"selinuxlabel": "z"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Options.HostConfig.Binds; !slices.Contains(got, want) {
+			t.Errorf("label %q: binds %q, want %s among them", label, got, want)
+		}
 	}
 }
 
