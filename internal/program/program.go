@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/internal/durable"
@@ -36,8 +37,12 @@ func Install(carried fs.FS, name, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("install the program %s: %w", name, err)
 	}
-	// A half-written program is never executed, also when several agents install at the same time.
-	if err := durable.WriteFile(path, content, mode); err != nil {
+	// A half-written program is never executed, also when several agents install at the same time. And no child is forked while
+	// the file is open for writing: until the child executes its own program, nothing can execute this one (ETXTBSY).
+	syscall.ForkLock.RLock()
+	err = durable.WriteFile(path, content, mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		return "", fmt.Errorf("install the program %s: %w", name, err)
 	}
 	return path, nil

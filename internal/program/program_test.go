@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -49,4 +51,28 @@ func TestInstalledProgramRuns(t *testing.T) {
 	if _, err := program.Install(fstest.MapFS{}, "prog", t.TempDir()); !errors.Is(err, fault.Unimplemented) {
 		t.Errorf("a build without the program: %v, want class Unimplemented", err)
 	}
+}
+
+// A child that another goroutine forks while the program is written would hold it open for writing, and nothing can execute it
+// meanwhile ("text file busy").
+func TestProgramsRunWhileOthersAreInstalled(t *testing.T) {
+	t.Parallel()
+	carried := fstest.MapFS{"bin/prog": {Data: []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#", 1<<20))}}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 10 {
+				path, err := program.Install(carried, "prog", t.TempDir())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := exec.Command(path).Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

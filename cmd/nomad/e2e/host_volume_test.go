@@ -82,6 +82,9 @@ func TestDatabaseOnAStickyHostVolume(t *testing.T) {
 	starts(1)
 	a.Until(30*time.Second, "the size", func() error {
 		b, err := os.ReadFile(filepath.Join(v.HostPath, "size"))
+		if err == nil && len(b) == 0 {
+			return errors.New("it is not written yet")
+		}
 		if err == nil && (len(b) != 9 || !strings.HasPrefix(string(b), "20")) {
 			t.Errorf("%s bytes fit", b)
 		}
