@@ -41,7 +41,7 @@ SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 1500
 SOAK_CLUSTER_SEEDS := 75
 
-.PHONY: build check test unit tools e2e sdk soak driven flake sim bench fuzz mutate cover demo pictures generate supervise clean
+.PHONY: build check test unit tools e2e sdk soak quotas driven flake sim bench fuzz mutate cover demo pictures generate supervise clean
 
 build: supervise
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -126,6 +126,14 @@ soak: build tools $(TESTLOG)
 	@set -o pipefail; export SOAK=half NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
 	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -vet off -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
+
+# The quotas of ext4 and xfs, in a virtual machine with a kernel of Debian: 30 s, after a minute that installs and downloads.
+QUOTA_KERNEL := $(CURDIR)/bin/kernel
+quotas: tools
+	@command -v qemu-system-x86_64 >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86
+	@[ -d $(QUOTA_KERNEL)/boot ] || { mkdir -p $(QUOTA_KERNEL) && cd $(QUOTA_KERNEL) && \
+	  apt-get download -qq "$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[^ ]*\)/\1/p' | head -n 1)" && dpkg-deb -x linux-image-*.deb .; }
+	QUOTA_KERNEL=$(QUOTA_KERNEL) $(GO) test -tags vm -vet off -count=1 -timeout 10m -run TestInAVirtualMachine ./client/dirquota
 
 # Fault scenarios with tasks of exec and of docker.
 driven: build tools $(TESTLOG)

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifacts"
 	"github.com/open-nomad/open-nomad/client/checks"
 	"github.com/open-nomad/open-nomad/client/devices"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/hostvolumes"
@@ -44,8 +45,10 @@ type Client struct {
 	// intro is the introduction token; serveNode alone uses it after New.
 	intro string
 
-	db      *store.DB
-	tree    dirs.Tree
+	db   *store.DB
+	tree dirs.Tree
+	// quota is how the sizes of ephemeral disks are enforced.
+	quota   dirquota.Kind
 	drivers map[string]*adopted
 	watch   *fingerprint.Drivers
 	devices *devices.Manager
@@ -191,7 +194,11 @@ func (c *Client) prepare() error {
 		return err
 	}
 	defer slow.Begin(c.log, "make the directories of tasks", c.conf.AllocDir+" and "+c.conf.RawExec.StateDir)()
-	return errors.Join(c.tree.Prepare(), os.MkdirAll(c.conf.RawExec.StateDir, 0o700), dirs.Apart(c.conf.RawExec.StateDir))
+	if err := c.tree.Prepare(); err != nil {
+		return err
+	}
+	c.limitSizes()
+	return errors.Join(os.MkdirAll(c.conf.RawExec.StateDir, 0o700), dirs.Apart(c.conf.RawExec.StateDir))
 }
 
 // services builds what the node is made of.

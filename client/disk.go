@@ -46,6 +46,7 @@ func (c *Client) disks() []disk {
 func (c *Client) watchDisks(ctx context.Context) error {
 	tick := time.NewTicker(cmp.Or(c.conf.DiskInterval, diskEvery))
 	defer tick.Stop()
+	limited := newLimitWatch()
 	trouble, wait, room := "", diskFirst, int64(diskRoomAgain)
 	for {
 		next, full := c.tryDisks(ctx, trouble, wait, room)
@@ -63,6 +64,7 @@ func (c *Client) watchDisks(ctx context.Context) error {
 			room = diskRoomAgain
 		}
 		c.disksTried()
+		limited.look(c)
 		select {
 		case <-tick.C:
 		case <-c.db.Trouble():

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 )
@@ -136,6 +137,9 @@ func (c *Client) fill(ctx context.Context) error {
 	c.networks.Fingerprint(n)
 	c.networks.CNIFingerprint(ctx)(n)
 	maps.Copy(n.Attributes, c.hostVolumes.Fingerprint(ctx))
+	if c.quota != dirquota.None {
+		n.Attributes[attributeQuota] = string(c.quota)
+	}
 	if n.Attributes["unique.hostname"] == "" {
 		n.Attributes["unique.hostname"], _ = os.Hostname()
 	}

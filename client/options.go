@@ -28,6 +28,8 @@ const (
 	// optionProbes and optionNoProbes name fingerprints that are taken, or not.
 	optionProbes   = "fingerprint.allowlist"
 	optionNoProbes = "fingerprint.denylist"
+	// optionSize says whether the sizes of ephemeral disks are enforced where the file system can do that: true unless it is false.
+	optionSize = "ephemeral_disk.enforce_size"
 )
 
 const (
@@ -38,7 +40,7 @@ const (
 // unknownOptions are those that nothing reads.
 func (c *Config) unknownOptions() []string {
 	known := []string{
-		optionAllow, optionDeny, optionRawExec, optionEnv, optionUsers, optionCheckedUsers, optionProbes, optionNoProbes,
+		optionAllow, optionDeny, optionRawExec, optionEnv, optionUsers, optionCheckedUsers, optionProbes, optionNoProbes, optionSize,
 		optionProbeInterval, optionPluginCalls,
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Options)), func(o string) bool { return slices.Contains(known, o) })

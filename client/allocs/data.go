@@ -68,6 +68,32 @@ func (a *Alloc) Predecessor() string {
 	return a.Present().PreviousAllocation
 }
 
+// limit limits the allocation's directory to the size of its ephemeral disk, where the file system can do that. It comes after
+// the data, which is never refused for its size: then nothing more can be written.
+type limit struct{ a *Alloc }
+
+// Name implements [steps.Step].
+func (limit) Name() string { return "limit" }
+
+func (s limit) Up(ctx context.Context, scope *Scope) error {
+	g := scope.Alloc.Group()
+	if g == nil || g.EphemeralDisk == nil || g.EphemeralDisk.SizeMB <= 0 {
+		return nil
+	}
+	a := s.a
+	a.moving.silence = diskSilence
+	a.moving.build = func() error { return a.dir.Limit(int64(g.EphemeralDisk.SizeMB) << 20) }
+	if err := a.moving.untilDone(ctx, a.tellWaiting); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		a.conf.Log.Warn("the size of the ephemeral disk is not enforced", "alloc_id", a.id, "error", err)
+		a.TellDisk("Its size is not enforced: %v", err)
+	}
+	return nil
+}
+
+func (limit) Down(context.Context, *Scope) error { return nil }
+
 // wantsData reports whether the allocation continues with the data of another one.
 func (a *Alloc) wantsData() bool {
 	p := a.Present()

@@ -32,6 +32,7 @@ func (a *Alloc) list() []steps.Step[Scope] {
 		directories{a.building, a.dir, a.tellWaiting},
 		predecessors{a.conf.Ended},
 		data{a},
+		limit{a},
 		network{a},
 		volumes{a.conf.Volumes},
 		workload{a.tasks},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/client/dirquota"
 )
 
 const dataName = "data"
@@ -53,12 +55,17 @@ func (a Alloc) RemoveIncoming() error {
 // TakeData moves what outlives an allocation from another allocation, whose tasks have ended, into this one, which
 // [Alloc.Build] has made: alloc/data, and local of each of the tasks. A directory that has content here already, or that
 // the other allocation does not have, is left as it is; so a move that was interrupted can be repeated.
+//
+// A limit of the size of the other allocation is lifted: what was moved may still count there.
 func (a Alloc) TakeData(from Alloc, tasks []string) error {
 	errs := []error{a.takePart(from, sharedName, dataName)}
 	for _, t := range tasks {
 		if err := a.takeLocal(from, t); err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", t, err))
 		}
+	}
+	if k, _ := dirquota.Of(from.dir); k != dirquota.None {
+		_ = dirquota.Set(from.dir, 0)
 	}
 	return errors.Join(errs...)
 }
@@ -93,7 +100,11 @@ func (a Alloc) takePart(from Alloc, dir, name string) error {
 		return err
 	}
 	defer unix.Close(target)
-	switch err := unix.Renameat(source, name, target, name); {
+	err = unix.Renameat(source, name, target, name)
+	if errors.Is(err, unix.EXDEV) {
+		err = a.carry(from, dir, name, source, target)
+	}
+	switch {
 	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return nil
 	case err != nil:

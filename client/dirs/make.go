@@ -47,7 +47,7 @@ func (a Alloc) Build() error {
 	if err := os.MkdirAll(filepath.Dir(a.dir), 0o711); err != nil {
 		return fmt.Errorf("make directory of allocations: %w", err)
 	}
-	if err := os.Mkdir(a.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := a.quota.Make(a.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make directory of allocation: %w", err)
 	}
 	return a.make(sharedEntry)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 )
 
 // Bounds of a removal. What lies deeper than depthMax is moved up, so that a tree of any depth costs that many
@@ -27,6 +28,11 @@ func (a Alloc) Remove() error {
 	if err := a.UnmountSecrets(); err != nil {
 		return err
 	}
+	removed, err := dirquota.Lift(a.dir)
+	if err != nil {
+		return err
+	}
+	defer removed()
 	return Remove(a.dir)
 }
 

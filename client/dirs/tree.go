@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 )
 
 // Names of the directories that every allocation has.
@@ -30,10 +31,17 @@ const nobody = 65534
 type Tree struct {
 	root     string
 	inMemory bool
+	quota    dirquota.Kind
 }
 
 // New returns the tree below root, which need not exist yet.
 func New(root string) Tree { return Tree{root: root} }
+
+// Limited returns the same tree, whose new allocations can have a limit of their size; see [Alloc.Limit].
+func (t Tree) Limited(k dirquota.Kind) Tree {
+	t.quota = k
+	return t
+}
 
 // Root is the directory of the tree.
 func (t Tree) Root() string { return t.root }
@@ -84,13 +92,14 @@ func (t Tree) Alloc(id string) (Alloc, error) {
 	if !element(id) {
 		return Alloc{}, fault.New(fault.Invalid, "allocation id %q cannot name a directory", id)
 	}
-	return Alloc{filepath.Join(t.root, id), t.inMemory}, nil
+	return Alloc{filepath.Join(t.root, id), t.inMemory, t.quota}, nil
 }
 
 // Alloc are the directories of one allocation.
 type Alloc struct {
 	dir      string
 	inMemory bool
+	quota    dirquota.Kind
 }
 
 // Dir is the directory of the allocation.

@@ -152,7 +152,7 @@ func (t *task) start(ctx context.Context, a *attempt) *outcome {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	err := a.up(starting, t.g.present())
-	for notified := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name); notified = true {
+	for notified := false; dirs.Unwritable(err) && !t.g.conf.Dirs.SecretsFull(t.name) && !t.g.conf.Dirs.Full(); notified = true {
 		if !notified {
 			t.emit(message(eventSlow, "The disk of the node is waited for: "+a.cred.hide(err).Error()))
 		}
