@@ -57,11 +57,11 @@ func TestInstalledProgramRuns(t *testing.T) {
 // meanwhile ("text file busy").
 func TestProgramsRunWhileOthersAreInstalled(t *testing.T) {
 	t.Parallel()
-	carried := fstest.MapFS{"bin/prog": {Data: []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#", 1<<20))}}
+	carried := fstest.MapFS{"bin/prog": {Data: []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#", 1<<16))}}
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for range 10 {
+			for range 20 {
 				path, err := program.Install(carried, "prog", t.TempDir())
 				if err != nil {
 					t.Error(err)
