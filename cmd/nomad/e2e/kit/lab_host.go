@@ -66,7 +66,7 @@ plugin "raw_exec" {
   config {
     enabled = true
   }
-}`, strings.Join(list, ", "), more))
+}%s`, strings.Join(list, ", "), more, lean))
 }
 
 // Start writes the configuration and starts the agent; see [Host.Restart].
