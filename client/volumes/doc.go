@@ -1,6 +1,7 @@
 // Package volumes is the node's side of CSI volumes: it claims, stages and publishes what allocations ask for,
-// and takes it down again. Package decide determines the steps of a mount, package csiplugins supervises the plugins,
-// package mounthealth watches the mounts; all are led from here.
+// and takes it down again. Package journal records what is mounted, package decide
+// determines the steps of a mount, package csiplugins supervises the plugins, package mounthealth watches the mounts; all are
+// led from here.
 //
 // # The machine
 //

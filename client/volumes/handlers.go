@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -20,11 +22,11 @@ func (s *Service) Handlers() []wire.Handler {
 
 // nodeExpand lets the file system of a volume grow that is mounted here.
 func (s *Service) nodeExpand(ctx context.Context, r *api.NodeVolumeExpandRequest) (*api.Empty, error) {
-	users := s.journal.find(func(at *row) bool {
-		return at.State == rowMounted && at.PluginID == r.PluginID && at.ExternalID == r.ExternalID
+	users := s.journal.Find(func(at *journal.Row) bool {
+		return at.State == journal.Mounted && at.PluginID == r.PluginID && at.ExternalID == r.ExternalID
 	})
 	// Some file systems grow only through a mount that may be written to.
-	if i := slices.IndexFunc(users, func(at *row) bool { return !at.ReadOnly }); i >= 0 {
+	if i := slices.IndexFunc(users, func(at *journal.Row) bool { return !at.ReadOnly }); i >= 0 {
 		users = users[i:]
 	}
 	if len(users) > 0 {
@@ -33,27 +35,27 @@ func (s *Service) nodeExpand(ctx context.Context, r *api.NodeVolumeExpandRequest
 	return nil, fault.New(fault.NotFound, "volume %q is not mounted on this node", r.VolumeID)
 }
 
-func (s *Service) expand(ctx context.Context, r *row, capacity int64, secrets map[string]string) error {
+func (s *Service) expand(ctx context.Context, r *journal.Row, capacity int64, secrets map[string]string) error {
 	p, err := s.plugins.Find(api.CSIPluginTypeNode, r.PluginID)
 	if err != nil {
 		return err
 	}
-	release, err := s.turn(ctx, "expand "+r.key(), r.PluginID, r.volume())
+	release, err := s.turn(ctx, "expand "+r.Key(), r.PluginID, r.Volume())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if r = s.journal.row(r.key()); r == nil || r.State != rowMounted {
+	if r = s.journal.Row(r.Key()); r == nil || r.State != journal.Mounted {
 		return fault.New(fault.NotFound, "the volume is no longer mounted on this node")
 	}
 	return s.plugins.Called(p, func() error {
-		_, err := p.Client().NodeExpand(ctx, r.node(secrets), capacity)
+		_, err := p.Client().NodeExpand(ctx, nodeVolume(r, secrets), capacity)
 		return err
 	})
 }
 
 // expandQuietly serves an expansion that the node owed; the servers ask again when it failed.
-func (s *Service) expandQuietly(ctx context.Context, r *row, v *api.Volume) {
+func (s *Service) expandQuietly(ctx context.Context, r *journal.Row, v *api.Volume) {
 	if err := s.expand(ctx, r, v.Provision.CapacityBytes, v.Secrets); err != nil {
 		s.log.Warn("expand volume", "volume_id", r.VolumeID, "error", err)
 	}
@@ -68,8 +70,8 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 	if req.VolumeID == "" {
 		return nil, fault.New(fault.Invalid, "detach a volume of allocation %s: the id of the volume is required", req.AllocID)
 	}
-	r := s.journal.row(rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use))
-	if r == nil || !r.touched() {
+	r := s.journal.Row(journal.RowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use))
+	if r == nil || !r.Touched() {
 		made, err := s.recordDetach(ctx, req)
 		if err != nil {
 			return nil, err
@@ -79,11 +81,11 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 	if r == nil {
 		return &api.Empty{}, nil
 	}
-	if r.State != rowReleased {
+	if r.State != journal.Released {
 		if err := s.unmount(ctx, "detach ", r, req.Force); err != nil {
 			return nil, err
 		}
 	}
-	s.forget(r.key())
+	s.forget(r.Key())
 	return &api.Empty{}, nil
 }

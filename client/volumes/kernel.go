@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/mounthealth"
 	"github.com/open-nomad/open-nomad/internal/retry"
@@ -163,8 +165,8 @@ func (s *Service) abort(ctx context.Context, at *mounts.Entry, own []string) {
 // writeBack writes the last user's file system back before anything is unmounted. Until that has ended the mount stays
 // in the table, where the end of a lease finds it: an unmount that writes back is not visible anywhere. It does not
 // wait for a file system that hangs.
-func (s *Service) writeBack(ctx context.Context, r *row) {
-	if r.Seen == nil || r.device() || r.ReadOnly || r.Seen.Root != "/" || r.BootID != s.bootID || len(s.journal.users(r)) > 0 {
+func (s *Service) writeBack(ctx context.Context, r *journal.Row) {
+	if r.Seen == nil || r.Device() || r.ReadOnly || r.Seen.Root != "/" || r.BootID != s.bootID || len(s.journal.Users(r)) > 0 {
 		return
 	}
 	table, err := s.host.Table()

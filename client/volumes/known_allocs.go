@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -20,10 +22,10 @@ type knownAlloc struct {
 	over  bool
 }
 
-func newKnownAllocs(j *journal) *knownAllocs {
+func newKnownAllocs(j *journal.Journal) *knownAllocs {
 	l := &knownAllocs{allocs: map[string]knownAlloc{}}
-	for _, r := range j.rows() {
-		if r.State != rowLeaving && r.State != rowReleased {
+	for _, r := range j.Rows() {
+		if r.State != journal.Leaving && r.State != journal.Released {
 			l.allocs[r.AllocID] = knownAlloc{}
 		}
 	}

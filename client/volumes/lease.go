@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
@@ -23,10 +25,8 @@ type Lease struct {
 	Beside []string
 }
 
-func (r *row) leaseTerm() api.LeaseTerm { return api.LeaseTerm{Term: r.Lease, WriteBack: r.WriteBack} }
-
 // promise ensures that the lease of a row does not start again with the next agent process.
-func (s *Service) promise(r *row) error {
+func (s *Service) promise(r *journal.Row) error {
 	if r.Lease <= 0 || s.conf.Promise == nil {
 		return nil
 	}
@@ -34,14 +34,16 @@ func (s *Service) promise(r *row) error {
 }
 
 // leased lists the rows that have something mounted under a lease, or may have.
-func (s *Service) leased() []*row {
-	rows := s.journal.find(func(r *row) bool { return r.Lease > 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID })
+func (s *Service) leased() []*journal.Row {
+	rows := s.journal.Find(func(r *journal.Row) bool {
+		return r.Lease > 0 && r.Touched() && r.State != journal.Released && r.BootID == s.bootID
+	})
 	return append(rows, s.unrecordedLeases(rows)...)
 }
 
 // Lease is the lease of an allocation's volumes: the one that ends its tasks first. nil means that there is none.
 func (s *Service) Lease(allocID string) *Lease {
-	var own []*row
+	var own []*journal.Row
 	all := s.leased()
 	var out *Lease
 	for _, r := range all {
@@ -49,14 +51,14 @@ func (s *Service) Lease(allocID string) *Lease {
 			continue
 		}
 		own = append(own, r)
-		if out == nil || r.leaseTerm().Stop() < out.Term.Stop() {
-			out = &Lease{Term: r.leaseTerm()}
+		if out == nil || r.LeaseTerm().Stop() < out.Term.Stop() {
+			out = &Lease{Term: r.LeaseTerm()}
 		}
 	}
 	var staged []string
 	for _, r := range own {
 		out.Unmount = append(out.Unmount, r.Target.Host)
-		others := slices.DeleteFunc(s.otherRows(r, all), func(o *row) bool { return o.AllocID == allocID })
+		others := slices.DeleteFunc(s.otherRows(r, all), func(o *journal.Row) bool { return o.AllocID == allocID })
 		if usedAfter(out.Term, others) {
 			continue
 		}
@@ -74,13 +76,13 @@ func (s *Service) Lease(allocID string) *Lease {
 }
 
 // otherRows lists the other rows of a row's volume on this boot: those in leased, and those without a lease.
-func (s *Service) otherRows(r *row, leased []*row) (out []*row) {
+func (s *Service) otherRows(r *journal.Row, leased []*journal.Row) (out []*journal.Row) {
 	for _, o := range leased {
-		if o.key() != r.key() && o.volume() == r.volume() {
+		if o.Key() != r.Key() && o.Volume() == r.Volume() {
 			out = append(out, o)
 		}
 	}
-	for _, o := range s.journal.users(r) {
+	for _, o := range s.journal.Users(r) {
 		if o.Lease <= 0 && o.BootID == s.bootID {
 			out = append(out, o)
 		}
@@ -89,23 +91,23 @@ func (s *Service) otherRows(r *row, leased []*row) (out []*row) {
 }
 
 // usedAfter reports whether another row allows use of the volume after the end of a lease.
-func usedAfter(term api.LeaseTerm, others []*row) bool {
-	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
+func usedAfter(term api.LeaseTerm, others []*journal.Row) bool {
+	return slices.ContainsFunc(others, func(o *journal.Row) bool { return o.Lease <= 0 || o.LeaseTerm().Stop() > term.Stop() })
 }
 
 // noEnd is the end of what has no lease.
 const noEnd = time.Duration(math.MaxInt64)
 
 // lastStops is when the last user of each volume ends.
-func (s *Service) lastStops(leased []*row) map[string]time.Duration {
+func (s *Service) lastStops(leased []*journal.Row) map[string]time.Duration {
 	last := map[string]time.Duration{}
 	for _, r := range leased {
-		last[r.volume()] = max(last[r.volume()], r.leaseTerm().Stop())
+		last[r.Volume()] = max(last[r.Volume()], r.LeaseTerm().Stop())
 	}
-	for _, r := range s.journal.find(func(r *row) bool {
-		return r.Lease <= 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID
+	for _, r := range s.journal.Find(func(r *journal.Row) bool {
+		return r.Lease <= 0 && r.Touched() && r.State != journal.Released && r.BootID == s.bootID
 	}) {
-		last[r.volume()] = noEnd
+		last[r.Volume()] = noEnd
 	}
 	return last
 }
@@ -114,8 +116,8 @@ func (s *Service) lastStops(leased []*row) map[string]time.Duration {
 func (s *Service) LeaseTerms() map[string]api.LeaseTerm {
 	out := map[string]api.LeaseTerm{}
 	for _, r := range s.leased() {
-		if l, is := out[r.AllocID]; !is || r.leaseTerm().Stop() < l.Stop() {
-			out[r.AllocID] = r.leaseTerm()
+		if l, is := out[r.AllocID]; !is || r.LeaseTerm().Stop() < l.Stop() {
+			out[r.AllocID] = r.LeaseTerm()
 		}
 	}
 	return out
@@ -138,7 +140,7 @@ func (s *Service) Leased() func(allocID string) bool {
 // ShortestLease is the lease that ends its users first of all on the node; zero when there is none.
 func (s *Service) ShortestLease() (term api.LeaseTerm) {
 	for _, r := range s.leased() {
-		if l := r.leaseTerm(); term.Term == 0 || l.Stop() < term.Stop() {
+		if l := r.LeaseTerm(); term.Term == 0 || l.Stop() < term.Stop() {
 			term = l
 		}
 	}
@@ -166,7 +168,7 @@ func (o *leaseEnds) first(key string) bool {
 }
 
 // retain forgets what was begun for rows that are not in the list.
-func (o *leaseEnds) retain(list []*row) {
+func (o *leaseEnds) retain(list []*journal.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.begun) == 0 {
@@ -174,7 +176,7 @@ func (o *leaseEnds) retain(list []*row) {
 	}
 	known := map[string]bool{}
 	for _, r := range list {
-		known[r.key()] = true
+		known[r.Key()] = true
 	}
 	maps.DeleteFunc(o.begun, func(key string, _ bool) bool {
 		_, of, _ := strings.Cut(key, " ")
@@ -200,8 +202,8 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 	lastStops := sync.OnceValue(func() map[string]time.Duration { return s.lastStops(all) })
 	for _, r := range all {
 		// What is written while the users are killed is written back by the second time.
-		sync, again, cut := "sync "+r.key(), "again "+r.key(), "cut "+r.key()
-		l := r.leaseTerm()
+		sync, again, cut := "sync "+r.Key(), "again "+r.Key(), "cut "+r.Key()
+		l := r.LeaseTerm()
 		if silence < l.Stop() {
 			s.leaseEnds.forget(sync, again)
 			continue
@@ -212,7 +214,7 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 			}
 		}
 		if silence >= l.Last() && s.leaseEnds.first(cut) {
-			due := s.due(r, lastStops()[r.volume()], look())
+			due := s.due(r, lastStops()[r.Volume()], look())
 			go func() {
 				s.cutOff(r, due)
 				s.leaseEnds.forget(cut) // a call that was under way may mount it once more
@@ -228,7 +230,7 @@ type mountView struct {
 	all mounts.List
 }
 
-func (s *Service) viewMounts(rows []*row) (seen mountView) {
+func (s *Service) viewMounts(rows []*journal.Row) (seen mountView) {
 	var paths []string
 	for _, r := range rows {
 		paths = append(paths, r.Target.Host, r.Staging.Host)
@@ -241,8 +243,8 @@ func (s *Service) viewMounts(rows []*row) (seen mountView) {
 }
 
 // startSync begins to write back the file system at a row's target, unless that is under way.
-func (s *Service) startSync(r *row, seen mountView) {
-	if r.device() {
+func (s *Service) startSync(r *journal.Row, seen mountView) {
+	if r.Device() {
 		return
 	}
 	at := seen.top[r.Target.Host]
@@ -262,11 +264,11 @@ type due struct {
 }
 
 // due returns what is mounted at the row's paths. It leaves out what others use for longer, until last.
-func (s *Service) due(r *row, last time.Duration, seen mountView) (d due) {
+func (s *Service) due(r *journal.Row, last time.Duration, seen mountView) (d due) {
 	d.seen = seen.all
 	paths := []string{r.Target.Host}
 	d.own = paths
-	if last <= r.leaseTerm().Stop() {
+	if last <= r.LeaseTerm().Stop() {
 		d.own = s.ownPaths(r)
 		if r.Stages {
 			paths = append(paths, r.Staging.Host)
@@ -282,24 +284,24 @@ func (s *Service) due(r *row, last time.Duration, seen mountView) (d due) {
 
 // cutOff removes a volume from the node, with the data that is not written back, in the kernel and in the processes
 // that served it. A mount that appears at its paths during a wait here belongs to another use.
-func (s *Service) cutOff(r *row, d due) {
+func (s *Service) cutOff(r *journal.Row, d due) {
 	for _, first := range d.mounts {
 		if err := s.eachSince(d.seen, first, func(at *mounts.Entry) error { return s.cutOffMount(r, d, at) }); err != nil {
 			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "path", first.Point, "error", err)
 		}
 	}
 	helpers := r.Helpers
-	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+	if st := s.journal.StageOf(r.PluginID, r.ExternalID); st != nil {
 		helpers = slices.Concat(helpers, st.Helpers)
 	}
 	s.plugins.KillHelpers(helpers)
 }
 
-func (s *Service) cutOffMount(r *row, d due, at *mounts.Entry) error {
+func (s *Service) cutOffMount(r *journal.Row, d due, at *mounts.Entry) error {
 	whole := ownsAll(d.seen, at, d.own)
 	s.log.Warn("a volume is mounted at the end of its lease: cut it off",
 		"volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", at.Point, "shut_down", whole)
-	ctx, l := context.Background(), r.leaseTerm()
+	ctx, l := context.Background(), r.LeaseTerm()
 	limit := max((l.Term-l.Last())/2, time.Millisecond)
 	if whole {
 		// A file system that hangs cannot be opened, which its shutdown needs.
@@ -312,12 +314,12 @@ func (s *Service) cutOffMount(r *row, d due, at *mounts.Entry) error {
 }
 
 // ownPaths are the paths of the row's volume, for all its users.
-func (s *Service) ownPaths(r *row) []string {
+func (s *Service) ownPaths(r *journal.Row) []string {
 	own := []string{r.Target.Host}
-	for _, o := range s.journal.users(r) {
+	for _, o := range s.journal.Users(r) {
 		own = append(own, o.Target.Host)
 	}
-	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+	if st := s.journal.StageOf(r.PluginID, r.ExternalID); st != nil {
 		own = append(own, st.Path.Host)
 	}
 	if r.Stages {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/client/mounthealth"
 	"github.com/open-nomad/open-nomad/client/volumes/decide"
@@ -40,23 +42,23 @@ func (t *try) observe(ctx context.Context) (seen decide.Seen, err error) {
 
 func (t *try) beforeSeen() decide.Row {
 	b := t.before
-	if b == nil || b.State == rowLeaving || b.State == rowReleased {
+	if b == nil || b.State == journal.Leaving || b.State == journal.Released {
 		return decide.Row{Leaving: true}
 	}
-	return decide.Row{Touched: b.touched() && b.BootID == t.s.bootID, ExternalID: b.ExternalID, PluginID: b.PluginID}
+	return decide.Row{Touched: b.Touched() && b.BootID == t.s.bootID, ExternalID: b.ExternalID, PluginID: b.PluginID}
 }
 
 // observeUses looks for other uses of the volume, and for a mount of this one without a record.
 func (t *try) observeUses(ctx context.Context, seen *decide.Seen) (err error) {
 	s, r := t.s, &t.row
-	if !t.before.touched() {
+	if !t.before.Touched() {
 		if seen.Found, err = t.find(ctx); err != nil {
 			return err
 		}
 	}
 	seen.LeaseOver = s.leaseOver(r)
-	for _, o := range s.journal.users(r) {
-		seen.Users = append(seen.Users, o.user())
+	for _, o := range s.journal.Users(r) {
+		seen.Users = append(seen.Users, userOf(o))
 	}
 	if r.AccessMode.SingleUser() && s.unrecorded.found.Load() {
 		staged, err := s.mountedAt(r.Staging.Host, r.Stages)
@@ -77,7 +79,7 @@ func (t *try) find(ctx context.Context) (decide.Found, error) {
 		return decide.Found{}, nil
 	}
 	at := s.findMount(csiplugins.TargetDir, targetName(r.Namespace, r.VolumeID, r.AllocID, r.Use))
-	if at == nil || isNode(at) && !r.device() {
+	if at == nil || isNode(at) && !r.Device() {
 		return decide.Found{}, nil
 	}
 	if err := s.unmounting(ctx, at.Point); err != nil {
@@ -116,7 +118,7 @@ func (t *try) observePaths(ctx context.Context, seen *decide.Seen) (err error) {
 		return err
 	}
 	seen.Target.Mounted = true
-	if b := t.before; b.State == rowMounting && b.BootID == s.bootID && b.Target.Host == r.Target.Host {
+	if b := t.before; b.State == journal.Mounting && b.BootID == s.bootID && b.Target.Host == r.Target.Host {
 		h, why := s.health.Prober().Usable(ctx, at)
 		seen.Target.Ours, seen.Target.Why = h != mounthealth.Failed, why
 	}
@@ -133,13 +135,13 @@ func (t *try) observeStaging(ctx context.Context, seen *decide.Seen) error {
 	if err := s.unmounting(ctx, r.Staging.Host); err != nil {
 		return err
 	}
-	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+	st := s.journal.StageOf(r.PluginID, r.ExternalID)
 	at, err := s.mountedAt(r.Staging.Host, st != nil)
 	if err != nil {
 		return err
 	}
 	t.staging = st
-	t.next = stage{
+	t.next = journal.Stage{
 		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: s.bootID,
 		AllocID: r.AllocID, AccessMode: mode, Options: options,
 	}
@@ -154,8 +156,8 @@ func (t *try) observeStaging(ctx context.Context, seen *decide.Seen) error {
 		out.Same = sameMount(st.Seen, at)
 	}
 	confirmed := out.Here && out.Done && at != nil
-	for _, o := range s.journal.users(r) {
-		u := o.user()
+	for _, o := range s.journal.Users(r) {
+		u := userOf(o)
 		if confirmed && !out.Same && st.Seen != nil {
 			on, err := s.host.At(o.Target.Host)
 			if err != nil {
@@ -184,9 +186,9 @@ func (t *try) observePublished(ctx context.Context) (out decide.Target, err erro
 	}
 	const but = "the plugin reports success, but "
 	switch {
-	case r.device() && !s.host.IsDevice(r.Target.Host):
+	case r.Device() && !s.host.IsDevice(r.Target.Host):
 		out.Missing, out.Why = true, but+r.Target.Host+" is not a block device"
-	case r.device():
+	case r.Device():
 	case at == nil:
 		out.Missing, out.Why = true, but+"nothing is mounted at "+r.Target.Host
 	default:
@@ -197,7 +199,7 @@ func (t *try) observePublished(ctx context.Context) (out decide.Target, err erro
 	if out.Missing {
 		return out, nil
 	}
-	if r.Seen = at; r.device() {
+	if r.Seen = at; r.Device() {
 		return out, nil
 	}
 	out.StagingDir = showsStagingDir(at, r)
@@ -207,11 +209,11 @@ func (t *try) observePublished(ctx context.Context) (out decide.Target, err erro
 	return out, nil
 }
 
-// user is the row as another use of its volume sees it.
-func (r *row) user() decide.User {
+// userOf is the row as another use of its volume sees it.
+func userOf(r *journal.Row) decide.User {
 	return decide.User{
 		AllocID: r.AllocID, Use: r.Use, VolumeID: r.VolumeID, AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
-		Leaving: r.State == rowLeaving,
+		Leaving: r.State == journal.Leaving,
 	}
 }
 
@@ -249,13 +251,13 @@ func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 // showsStagingDir reports whether the plugin has published the directory of the staging path and not the volume: files
 // written there would be on the disk of the node. A device node in that directory is the volume.
-func showsStagingDir(at *mounts.Entry, r *row) bool {
+func showsStagingDir(at *mounts.Entry, r *journal.Row) bool {
 	dir := "/" + csiplugins.StagingDir + "/" + filepath.Base(r.Staging.Host) + "/"
-	return at != nil && r.Stages && !r.device() && strings.Contains(at.Root+"/", dir)
+	return at != nil && r.Stages && !r.Device() && strings.Contains(at.Root+"/", dir)
 }
 
 // leaseOver reports whether the servers may give the row's volume to another node, or have done so: nothing may be mounted
 // for it before they reply.
-func (s *Service) leaseOver(r *row) bool {
-	return r.Lease > 0 && s.conf.Silence != nil && s.conf.Silence() >= r.leaseTerm().Stop()
+func (s *Service) leaseOver(r *journal.Row) bool {
+	return r.Lease > 0 && s.conf.Silence != nil && s.conf.Silence() >= r.LeaseTerm().Stop()
 }

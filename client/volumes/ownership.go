@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -16,14 +18,9 @@ import (
 // progressInterval is how often the progress of setting a volume's owner is reported.
 const progressInterval = 5 * time.Second
 
-// owned reports whether the volume must be given to its owner before it can be used.
-func (r *row) owned() bool {
-	return r.Owner != nil && r.Owner.Policy != api.OwnerNever && !r.device() && !r.ReadOnly
-}
-
 // setOwner gives what was just published to the volume's owner and ends the mounting. That may take long on a
 // volume with many files, so it holds neither the volume's turn nor a place at the plugin, and ends with ctx.
-func (s *Service) setOwner(ctx context.Context, p *csiplugins.Plugin, q *request, r *row) (*row, error) {
+func (s *Service) setOwner(ctx context.Context, p *csiplugins.Plugin, q *request, r *journal.Row) (*journal.Row, error) {
 	var seen atomic.Int64
 	told := s.reportProgress(q, func() string {
 		return fmt.Sprintf("mount: the owner of the volume's files is set, %d so far", seen.Load())
@@ -33,21 +30,21 @@ func (s *Service) setOwner(ctx context.Context, p *csiplugins.Plugin, q *request
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := s.plugins.Lock(ctx, r.volume())
+	unlock, err := s.plugins.Lock(ctx, r.Volume())
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now := s.journal.row(r.key())
-	if now == nil || now.State != rowMounting && now.State != rowMounted {
+	now := s.journal.Row(r.Key())
+	if now == nil || now.State != journal.Mounting && now.State != journal.Mounted {
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", r.AllocID)
 	}
 	if ok, err := s.adoptable(now); err != nil || !ok {
 		return nil, errors.Join(err, fault.New(fault.Unavailable, "it was unmounted while the owner of its files was set"))
 	}
 	next := *now
-	next.State = rowMounted
-	return s.journal.put(ctx, next)
+	next.State = journal.Mounted
+	return s.journal.Put(ctx, next)
 }
 
 // reportProgress reports a changing reason for the wait until stop is called.
@@ -71,8 +68,8 @@ func (s *Service) reportProgress(q *request, reason func() string) (stop func())
 }
 
 // mountGroup is the group for drivers that give mounts to groups themselves.
-func mountGroup(r *row) string {
-	if o := r.Owner; o != nil && o.Policy != api.OwnerNever && !r.device() {
+func mountGroup(r *journal.Row) string {
+	if o := r.Owner; o != nil && o.Policy != api.OwnerNever && !r.Device() {
 		return strconv.Itoa(o.GID)
 	}
 	return ""

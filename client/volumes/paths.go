@@ -67,3 +67,14 @@ func (s *Service) below() (mounts.List, error) {
 
 // isNode reports whether an entry of [Service.below] is a device node, and no mount.
 func isNode(e *mounts.Entry) bool { return e.Dev == "" }
+
+// currentPath refuses paths of records of this boot that are below another root, because the state directory was renamed:
+// what is mounted for them are unrecorded mounts.
+func currentPath(root, bootID string) func(boot string, at place) error {
+	return func(boot string, at place) error {
+		if boot == bootID && (isStaging(at.Host) || isTarget(at.Host)) && !within(at.Host, root) {
+			return fault.New(fault.Conflict, "its path %s is outside of %s", at.Host, root)
+		}
+		return nil
+	}
+}

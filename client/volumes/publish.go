@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -14,10 +16,10 @@ import (
 
 // intent returns the row that records what is about to be done. Where an earlier attempt, or another user, has the
 // volume on this boot, its paths are kept: a plugin that comes back as another type has another base.
-func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) row {
+func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) journal.Row {
 	v, c := reply.Volume, reply.Claim
-	r := row{
-		State: rowMounting, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name,
+	r := journal.Row{
+		State: journal.Mounting, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name,
 		PluginID: p.PluginID, ExternalID: cmp.Or(c.ExternalID, v.RemoteID()), BootID: s.bootID,
 		AccessMode:     cmp.Or(c.AccessMode, q.use.AccessMode),
 		AttachmentMode: cmp.Or(c.AttachmentMode, q.use.AttachmentMode, api.AttachmentFileSystem),
@@ -29,9 +31,9 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	}
 	r.ReadOnly = q.use.ReadOnly || c.Mode == api.ClaimRead || r.AccessMode.ReadOnly()
 	r.Target = targetAt(p.Base, r.Namespace, r.VolumeID, r.AllocID, r.Use)
-	if before := s.journal.row(r.key()); before != nil {
+	if before := s.journal.Row(r.Key()); before != nil {
 		r.Stale = before.Stale
-		if before.touched() && before.BootID == s.bootID {
+		if before.Touched() && before.BootID == s.bootID {
 			r.Target = place{Host: before.Target.Host, Plugin: p.See(before.Target)}
 		}
 	}
@@ -46,15 +48,15 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 
 // stagedBefore returns the place where the volume may already be staged on this boot; nil when it was not staged. If
 // the record of that is lost, the place comes from the rows of its users or the mount table.
-func (s *Service) stagedBefore(r *row) *place {
-	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+func (s *Service) stagedBefore(r *journal.Row) *place {
+	if st := s.journal.StageOf(r.PluginID, r.ExternalID); st != nil {
 		if st.BootID != s.bootID {
 			return nil
 		}
 		return &st.Path
 	}
-	users := s.journal.users(r)
-	if before := s.journal.row(r.key()); before != nil && before.touched() && before.volume() == r.volume() {
+	users := s.journal.Users(r)
+	if before := s.journal.Row(r.Key()); before != nil && before.Touched() && before.Volume() == r.Volume() {
 		users = append(users, before)
 	}
 	for _, o := range users {
@@ -63,7 +65,7 @@ func (s *Service) stagedBefore(r *row) *place {
 		}
 	}
 	if s.unrecorded.found.Load() {
-		if at := s.findMount(csiplugins.StagingDir, r.volume()); at != nil {
+		if at := s.findMount(csiplugins.StagingDir, r.Volume()); at != nil {
 			return &place{Host: at.Point, Plugin: at.Point}
 		}
 	}
@@ -77,26 +79,26 @@ type try struct {
 	q  *request
 	on *grant
 	// before is the record of the use when the attempt began, row the one that it makes.
-	before *row
-	row    row
+	before *journal.Row
+	row    journal.Row
 	// recorded, staged and published are set when this attempt has done that.
 	recorded, staged, published bool
 	// found is a mount of the use without a record, staging what was recorded as staged, next the record of the next one.
 	found   *mounts.Entry
-	staging *stage
-	next    stage
+	staging *journal.Stage
+	next    journal.Stage
 }
 
 // publishOnce makes one try, alone among the calls of the volume. The row that it returns is mounted, or, when
 // its owner must be given it first, still mounting.
-func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *request, reply *grant) (*row, error) {
+func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *request, reply *grant) (*journal.Row, error) {
 	release, err := s.turn(ctx, "up "+q.key(), p.PluginID, csiplugins.VolumeKey(p.PluginID, cmp.Or(reply.Claim.ExternalID, reply.Volume.RemoteID())))
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	t := &try{s: s, p: p, q: q, on: reply, row: s.intent(p, q, reply.VolumeClaimResponse)}
-	t.before = s.journal.row(t.row.key())
+	t.before = s.journal.Row(t.row.Key())
 	for range decide.Rounds {
 		seen, err := t.observe(ctx)
 		if err != nil {
@@ -110,7 +112,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 }
 
 // act executes a step. The row that it returns ends the attempt.
-func (t *try) act(ctx context.Context, step decide.Step) (*row, error) {
+func (t *try) act(ctx context.Context, step decide.Step) (*journal.Row, error) {
 	s, r := t.s, &t.row
 	//exhaustive:enforce
 	switch step.Action {
@@ -136,7 +138,7 @@ func (t *try) act(ctx context.Context, step decide.Step) (*row, error) {
 		}
 		return nil, nil
 	case decide.Publish:
-		if err := s.plugins.Called(t.p, func() error { return t.p.Client().NodePublish(ctx, r.node(t.on.Volume.Secrets)) }); err != nil {
+		if err := s.plugins.Called(t.p, func() error { return t.p.Client().NodePublish(ctx, nodeVolume(r, t.on.Volume.Secrets)) }); err != nil {
 			return nil, fmt.Errorf("publish: %w", err)
 		}
 		t.published = true
@@ -147,10 +149,10 @@ func (t *try) act(ctx context.Context, step decide.Step) (*row, error) {
 		return nil, s.restrict(r)
 	case decide.Mounted:
 		r.Helpers = s.keepHelpers(ctx, t.p, r.Seen)
-		if !r.owned() {
-			r.State = rowMounted
+		if !r.Owned() {
+			r.State = journal.Mounted
 		}
-		return s.journal.put(ctx, *r)
+		return s.journal.Put(ctx, *r)
 	}
 	return nil, fault.New(fault.Internal, "no step %q", step.Action)
 }
@@ -161,7 +163,7 @@ func (t *try) record(ctx context.Context) error {
 	if err := t.s.plugins.MakeDirs(t.p.Base); err != nil {
 		return err
 	}
-	r, err := t.s.journal.put(ctx, t.row)
+	r, err := t.s.journal.Put(ctx, t.row)
 	if err != nil {
 		return err
 	}
@@ -171,8 +173,8 @@ func (t *try) record(ctx context.Context) error {
 
 // missingFlags returns the protective flags that were requested and that the mount does not have: drivers pass some of them
 // over.
-func missingFlags(r *row) (missing mounts.Flags) {
-	if r.device() || r.Seen == nil {
+func missingFlags(r *journal.Row) (missing mounts.Flags) {
+	if r.Device() || r.Seen == nil {
 		return missing
 	}
 	want := mounts.FlagsOf(nil)
@@ -184,7 +186,7 @@ func missingFlags(r *row) (missing mounts.Flags) {
 }
 
 // restrict sets by a remount what the plugin did not set.
-func (s *Service) restrict(r *row) error {
+func (s *Service) restrict(r *journal.Row) error {
 	missing := missingFlags(r)
 	s.log.Info("the plugin did not set all flags of a mount", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", r.Target.Host, "missing", missing.String())
 	if err := s.host.Restrict(r.Target.Host, missing); err != nil {

@@ -3,6 +3,8 @@ package volumes
 import (
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
@@ -22,7 +24,7 @@ func TestDeviceNodeBelowTheStagingPathIsTheVolume(t *testing.T) {
 		own + "x":       {api.AttachmentFileSystem, false},
 		"/":             {api.AttachmentFileSystem, false},
 	} {
-		r := &row{Stages: true, AttachmentMode: c.mode, Staging: stagingAt(place{Host: base}, "p", "v")}
+		r := &journal.Row{Stages: true, AttachmentMode: c.mode, Staging: stagingAt(place{Host: base}, "p", "v")}
 		if got := showsStagingDir(&mounts.Entry{Root: root, Point: base + csiplugins.TargetDir + "/t"}, r); got != c.bare {
 			t.Errorf("a %s of %s is taken for the directory of the staging path: %v", c.mode, root, got)
 		}

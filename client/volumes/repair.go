@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -17,7 +19,7 @@ type healthView struct{ s *Service }
 // [mounthealth.Volumes], with the methods below.
 func (v healthView) Published() []mounthealth.Mount {
 	var out []mounthealth.Mount
-	for _, r := range v.s.journal.rows() {
+	for _, r := range v.s.journal.Rows() {
 		if repairable(r) {
 			out = append(out, mountOf(r))
 		}
@@ -27,7 +29,7 @@ func (v healthView) Published() []mounthealth.Mount {
 
 // Find returns one of the mounts.
 func (v healthView) Find(key string) (mounthealth.Mount, bool) {
-	r := v.s.journal.row(key)
+	r := v.s.journal.Row(key)
 	if !repairable(r) {
 		return mounthealth.Mount{}, false
 	}
@@ -36,21 +38,21 @@ func (v healthView) Find(key string) (mounthealth.Mount, bool) {
 
 // Refreshed records that no running task has an older mount.
 func (v healthView) Refreshed(ctx context.Context, key string) error {
-	r := v.s.journal.row(key)
+	r := v.s.journal.Row(key)
 	if r == nil {
 		return nil
 	}
-	unlock, err := v.s.plugins.Lock(ctx, r.volume())
+	unlock, err := v.s.plugins.Lock(ctx, r.Volume())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if r = v.s.journal.row(key); !repairable(r) || !r.Stale {
+	if r = v.s.journal.Row(key); !repairable(r) || !r.Stale {
 		return nil
 	}
 	next := *r
 	next.Stale = false
-	_, err = v.s.journal.put(ctx, next)
+	_, err = v.s.journal.Put(ctx, next)
 	return err
 }
 
@@ -59,16 +61,16 @@ func (v healthView) Republish(ctx context.Context, key string) (bool, error) {
 	return v.s.republish(ctx, key)
 }
 
-func mountOf(r *row) mounthealth.Mount {
+func mountOf(r *journal.Row) mounthealth.Mount {
 	return mounthealth.Mount{
-		Key: r.key(), AllocID: r.AllocID, VolumeID: r.VolumeID, Path: r.Target.Host, Device: r.device(), Policy: r.policy(),
-		Mounted: r.State == rowMounted, Stale: r.Stale, Version: r,
+		Key: r.Key(), AllocID: r.AllocID, VolumeID: r.VolumeID, Path: r.Target.Host, Device: r.Device(), Policy: policyOf(r),
+		Mounted: r.State == journal.Mounted, Stale: r.Stale, Version: r,
 	}
 }
 
-// policy returns the volume's policy for a failed mount. A file system that a process of the plugin serves ends with
+// policyOf returns the volume's policy for a failed mount. A file system that a process of the plugin serves ends with
 // it, so it is published again unless the volume specifies otherwise.
-func (r *row) policy() string {
+func policyOf(r *journal.Row) string {
 	if r.OnMountDead == "" && r.Seen != nil && isFuse(r.Seen.FSType) {
 		return api.MountDeadRepublish
 	}
@@ -81,8 +83,8 @@ func isFuse(fsType string) bool {
 }
 
 // repairable reports whether the row is mounted, or its repair failed halfway.
-func repairable(r *row) bool {
-	return r != nil && (r.State == rowMounted || r.State == rowMounting)
+func repairable(r *journal.Row) bool {
+	return r != nil && (r.State == journal.Mounted || r.State == journal.Mounting)
 }
 
 // mountFailed records the failure of a mount as an event of the node.
@@ -93,7 +95,7 @@ func (s *Service) mountFailed(m mounthealth.Mount, why string) {
 // republish removes a failed mount and publishes the volume again. The row stays mounted meanwhile: after a crash Up
 // finds nothing at the target and publishes, and Down undoes what there may be.
 func (s *Service) republish(ctx context.Context, key string) (bool, error) {
-	r := s.journal.row(key)
+	r := s.journal.Row(key)
 	if !repairable(r) {
 		return false, nil
 	}
@@ -119,13 +121,13 @@ func (s *Service) republish(ctx context.Context, key string) (bool, error) {
 }
 
 // requestOf returns the request that made the row.
-func (s *Service) requestOf(r *row) (*request, error) {
+func (s *Service) requestOf(r *journal.Row) (*request, error) {
 	a, _ := s.allocs.get(r.AllocID)
 	if a == nil {
 		return nil, fault.New(fault.Unavailable, "allocation %s has not started on this node yet", r.AllocID)
 	}
 	for _, q := range requestsOf(a) {
-		if q.key() == r.key() {
+		if q.key() == r.Key() {
 			return q, nil
 		}
 	}
@@ -135,16 +137,16 @@ func (s *Service) requestOf(r *row) (*request, error) {
 // clearFailed unpublishes the row's failed mount, and unstages below it when the staging has failed too. It
 // reports false when the mount is healthy.
 func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key string) (bool, error) {
-	r := s.journal.row(key)
+	r := s.journal.Row(key)
 	if r == nil {
 		return false, nil
 	}
-	release, err := s.turn(ctx, "repair "+r.key(), r.PluginID, r.volume())
+	release, err := s.turn(ctx, "repair "+r.Key(), r.PluginID, r.Volume())
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	if r = s.journal.row(key); !repairable(r) {
+	if r = s.journal.Row(key); !repairable(r) {
 		return false, nil
 	}
 	at, err := s.host.At(r.Target.Host)
@@ -154,7 +156,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	h, why := s.health.Examine(ctx, mountOf(r), at)
 	switch h {
 	case mounthealth.Healthy:
-		return r.State == rowMounting, nil
+		return r.State == journal.Mounting, nil
 	case mounthealth.Unknown:
 		return false, fault.New(fault.Unavailable, "the state of the mount at %s is unknown", r.Target.Host)
 	default:
@@ -166,7 +168,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	if at != nil && h == mounthealth.Unresponsive {
 		s.abort(ctx, at, s.ownPaths(r))
 	}
-	u := &undoRun{p: p, own: s.pluginFailed(r.failing)}
+	u := &undoRun{p: p, own: s.pluginFailed(r.Failing)}
 	err = s.clearMounts(ctx, u, r)
 	s.reportOwnUnmounts(r, u)
 	if err != nil {
@@ -175,15 +177,15 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	}
 	if r.Failures > 0 {
 		next := *r
-		next.failing = failing{}
-		s.journal.note(next)
+		next.Failing = journal.Failing{}
+		s.journal.Note(next)
 	}
 	return true, nil
 }
 
 // clearMounts takes the target off, then the staging when it has failed too. Paths are removed last. The caller
 // holds the volume's turn.
-func (s *Service) clearMounts(ctx context.Context, u *undoRun, r *row) error {
+func (s *Service) clearMounts(ctx context.Context, u *undoRun, r *journal.Row) error {
 	if err := s.unpublishTarget(ctx, u, r); err != nil {
 		return err
 	}
@@ -196,8 +198,8 @@ func (s *Service) clearMounts(ctx context.Context, u *undoRun, r *row) error {
 
 // clearStaging removes a failed staging. Other allocations whose mounts of it are healthy keep it; failed mounts of
 // others are removed with it, and their own repair publishes them again.
-func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *row) error {
-	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *journal.Row) error {
+	st := s.journal.StageOf(r.PluginID, r.ExternalID)
 	if st == nil || st.Seen == nil {
 		return nil // there is none, or nothing is mounted for it
 	}
@@ -212,7 +214,7 @@ func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *row) error {
 	if h == mounthealth.Healthy || h == mounthealth.Unknown {
 		return nil
 	}
-	others := s.journal.users(r)
+	others := s.journal.Users(r)
 	if err := s.checkUnused(ctx, st, others); err != nil {
 		return err
 	}
@@ -234,7 +236,7 @@ func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *row) error {
 }
 
 // checkUnused returns an error when one of the rows has a mount of the staging that may be healthy.
-func (s *Service) checkUnused(ctx context.Context, st *stage, rows []*row) error {
+func (s *Service) checkUnused(ctx context.Context, st *journal.Stage, rows []*journal.Row) error {
 	for _, o := range rows {
 		at, err := s.host.At(o.Target.Host)
 		if err != nil {
@@ -252,11 +254,11 @@ func (s *Service) checkUnused(ctx context.Context, st *stage, rows []*row) error
 
 // setStale writes down that tasks have an older mount than the one that is published next. The caller holds the
 // volume's turn.
-func (s *Service) setStale(ctx context.Context, r *row) (*row, error) {
+func (s *Service) setStale(ctx context.Context, r *journal.Row) (*journal.Row, error) {
 	if r.Stale {
 		return r, nil
 	}
 	next := *r
 	next.Stale = true
-	return s.journal.put(ctx, next)
+	return s.journal.Put(ctx, next)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -21,7 +23,7 @@ type request struct {
 func (q *request) volumeID() string { return q.use.VolumeID }
 
 func (q *request) key() string {
-	return rowKey(q.alloc.ID, q.alloc.Namespace, q.use.VolumeID, q.use.Name)
+	return journal.RowKey(q.alloc.ID, q.alloc.Namespace, q.use.VolumeID, q.use.Name)
 }
 
 // name is the volume as people know it, with the use where there are several.
@@ -51,10 +53,10 @@ func requestsOf(a *api.Allocation) []*request {
 }
 
 // serve notes the mount of a row under the names of all requests that it serves.
-func (q *request) serve(r *row, out map[string]Mount) {
+func (q *request) serve(r *journal.Row, out map[string]Mount) {
 	for _, alias := range q.use.Aliases {
 		readOnly := r.ReadOnly || q.alloc.Group().Volumes[alias].ReadOnly
-		out[alias] = Mount{Source: r.Target.Host, Device: r.device(), ReadOnly: readOnly, Owner: r.Owner}
+		out[alias] = Mount{Source: r.Target.Host, Device: r.Device(), ReadOnly: readOnly, Owner: r.Owner}
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
 // stage stages the volume. Its record is written before the call and completed after the reply.
@@ -15,10 +18,10 @@ func (t *try) stage(ctx context.Context) error {
 		return err
 	}
 	next := t.next
-	if err := s.journal.putStage(ctx, next); err != nil {
+	if err := s.journal.PutStage(ctx, next); err != nil {
 		return err
 	}
-	staged := r.node(t.on.Volume.Secrets)
+	staged := nodeVolume(r, t.on.Volume.Secrets)
 	staged.AccessMode, staged.MountOptions = next.AccessMode, next.Options
 	if err := s.plugins.Called(t.p, func() error { return t.p.Client().NodeStage(ctx, staged) }); err != nil {
 		return err
@@ -29,7 +32,7 @@ func (t *try) stage(ctx context.Context) error {
 	}
 	next.Helpers = s.keepHelpers(ctx, t.p, next.Seen)
 	next.Done = true
-	if err := s.journal.putStage(ctx, next); err != nil {
+	if err := s.journal.PutStage(ctx, next); err != nil {
 		return err
 	}
 	t.staged = true
@@ -51,7 +54,7 @@ func (t *try) unstage(ctx context.Context) error {
 		}
 	}
 	s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
-	left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
+	left := cmp.Or(st, &journal.Stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
 	if err := s.unstagePath(ctx, u, left); err != nil {
 		return fmt.Errorf("unstage the previous staging: %w", err)
 	}
@@ -65,10 +68,20 @@ func (t *try) clearStagingDir(ctx context.Context, reason error) error {
 	if err := s.unpublishTarget(ctx, &undoRun{p: t.p}, r); err != nil {
 		return fmt.Errorf("unpublish the directory of the staging path: %w", err)
 	}
-	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+	if st := s.journal.StageOf(r.PluginID, r.ExternalID); st != nil {
 		next := *st
 		next.Done = false
-		s.journal.noteStage(next)
+		s.journal.NoteStage(next)
 	}
 	return fault.Wrap(fault.Unavailable, reason)
+}
+
+// nodeVolume is the volume of a row as its driver gets it.
+func nodeVolume(r *journal.Row, secrets map[string]string) *csi.NodeVolume {
+	return &csi.NodeVolume{
+		ExternalID: r.ExternalID, StagingPath: r.Staging.Plugin, TargetPath: r.Target.Plugin,
+		AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, MountOptions: r.MountOptions,
+		ReadOnly: r.ReadOnly, Secrets: secrets, Context: r.Context, PublishContext: r.PublishContext,
+		MountGroup: mountGroup(r),
+	}
 }

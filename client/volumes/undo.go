@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/client/volumes/decide"
@@ -38,7 +40,7 @@ type undoRun struct {
 
 // undo unpublishes, and unstages when the row was the last user. It can be begun again at every point: what is
 // over is decided by the mount table, and paths are removed last. The caller holds the volume's turn.
-func (s *Service) undo(ctx context.Context, u *undoRun, r *row) error {
+func (s *Service) undo(ctx context.Context, u *undoRun, r *journal.Row) error {
 	if err := s.unpublishTarget(ctx, u, r); err != nil {
 		return err
 	}
@@ -58,11 +60,11 @@ func (s *Service) undo(ctx context.Context, u *undoRun, r *row) error {
 }
 
 // unpublishTarget takes a row's volume off its target. The path stays.
-func (s *Service) unpublishTarget(ctx context.Context, u *undoRun, r *row) error {
+func (s *Service) unpublishTarget(ctx context.Context, u *undoRun, r *journal.Row) error {
 	if r.Target.Host == "" {
 		return nil
 	}
-	err := s.unmountPath(ctx, u, removal{at: r.Target, own: s.ownPaths(r), device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
+	err := s.unmountPath(ctx, u, removal{at: r.Target, own: s.ownPaths(r), device: r.Device(), what: "unpublish"}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnpublish(ctx, r.ExternalID, u.p.See(r.Target)) })
 	})
 	if err != nil {
@@ -73,15 +75,15 @@ func (s *Service) unpublishTarget(ctx context.Context, u *undoRun, r *row) error
 }
 
 // unstagePath takes a volume off its staging path and forgets the staging.
-func (s *Service) unstagePath(ctx context.Context, u *undoRun, st *stage) error {
+func (s *Service) unstagePath(ctx context.Context, u *undoRun, st *journal.Stage) error {
 	session := st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
 	if session && st.Done {
 		// From here on the driver may have closed the session, which no mount shows. The next user stages again.
 		next := *st
 		next.Done = false
-		st = s.journal.noteStage(next)
+		st = s.journal.NoteStage(next)
 	}
-	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
+	nobody := &journal.Row{PluginID: st.PluginID, ExternalID: st.ExternalID}
 	err := s.unmountPath(ctx, u, removal{
 		at: st.Path, own: append(s.ownPaths(nobody), st.Path.Host), what: "unstage", unseen: session, again: u.again && st.BootID == s.bootID,
 	}, func(ctx context.Context) error {
@@ -91,7 +93,7 @@ func (s *Service) unstagePath(ctx context.Context, u *undoRun, st *stage) error 
 		return err
 	}
 	s.endHelpers(st.Helpers)
-	s.journal.remove(st.key())
+	s.journal.Remove(st.Key())
 	s.clean(st.Path.Host)
 	return nil
 }
@@ -177,13 +179,13 @@ func (s *Service) occupied(path string, device bool) (bool, error) {
 }
 
 // stagingOf returns the staging that the row uses, or nil. A missing record is replaced by the row and the mount table.
-func (s *Service) stagingOf(r *row) *stage {
-	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+func (s *Service) stagingOf(r *journal.Row) *journal.Stage {
+	st := s.journal.StageOf(r.PluginID, r.ExternalID)
 	if st != nil || !r.Stages {
 		return st
 	}
-	st = &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: r.BootID}
-	if at := s.findMount(csiplugins.StagingDir, r.volume()); at != nil {
+	st = &journal.Stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: r.BootID}
+	if at := s.findMount(csiplugins.StagingDir, r.Volume()); at != nil {
 		st.Path, st.Seen = place{Host: at.Point, Plugin: at.Point}, at
 	}
 	return st
@@ -191,8 +193,8 @@ func (s *Service) stagingOf(r *row) *stage {
 
 // used reports whether another user needs the staging: a row of the journal, or a mount of the same files below the
 // plugin's base that the journal does not know.
-func (s *Service) used(r *row, st *stage) (bool, error) {
-	if len(s.journal.users(r)) > 0 {
+func (s *Service) used(r *journal.Row, st *journal.Stage) (bool, error) {
+	if len(s.journal.Users(r)) > 0 {
 		return true, nil
 	}
 	below, err := s.below()

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -74,10 +76,10 @@ func (s *Service) listUnrecorded() (out []*mounts.Entry, below mounts.List, err 
 		return nil, nil, fmt.Errorf("look for mounts without a record: %w", err)
 	}
 	recorded := map[string]bool{}
-	for _, r := range s.journal.rows() {
+	for _, r := range s.journal.Rows() {
 		recorded[r.Target.Host] = true
 	}
-	for _, st := range s.journal.allStages() {
+	for _, st := range s.journal.AllStages() {
 		recorded[st.Path.Host] = true
 	}
 	for _, e := range below {
@@ -90,7 +92,7 @@ func (s *Service) listUnrecorded() (out []*mounts.Entry, below mounts.List, err 
 }
 
 // unrecordedRows returns a row for each target without a record. The allocation is set if the node knows it.
-func (s *Service) unrecordedRows() (out []*row) {
+func (s *Service) unrecordedRows() (out []*journal.Row) {
 	if !s.unrecorded.found.Load() {
 		return nil
 	}
@@ -104,14 +106,14 @@ func (s *Service) unrecordedRows() (out []*row) {
 			continue
 		}
 		t := targets[filepath.Base(at.Point)]
-		r := &row{
-			State: rowMounted, AllocID: t.allocID, Namespace: t.namespace, VolumeID: t.volumeID, Use: t.use, PluginID: pluginAt(at.Point),
-			Target: place{Host: at.Point, Plugin: at.Point}, Seen: at, BootID: s.bootID, id: rowPrefix + t.allocID + at.Point,
+		r := &journal.Row{
+			State: journal.Mounted, AllocID: t.allocID, Namespace: t.namespace, VolumeID: t.volumeID, Use: t.use, PluginID: pluginAt(at.Point),
+			Target: place{Host: at.Point, Plugin: at.Point}, Seen: at, BootID: s.bootID, ID: journal.RowPrefix + t.allocID + at.Point,
 		}
 		if isNode(at) {
 			r.AttachmentMode, r.Seen = api.AttachmentBlock, nil
 		} else if i := slices.IndexFunc(below, func(e *mounts.Entry) bool { return isStaging(e.Point) && e.Same(at) }); i >= 0 {
-			r.Stages, r.Staging, r.vol = true, place{Host: below[i].Point, Plugin: below[i].Point}, filepath.Base(below[i].Point)
+			r.Stages, r.Staging, r.Vol = true, place{Host: below[i].Point, Plugin: below[i].Point}, filepath.Base(below[i].Point)
 		}
 		out = append(out, r)
 	}
@@ -120,11 +122,11 @@ func (s *Service) unrecordedRows() (out []*row) {
 
 // unrecordedLeases returns the rows of unrecorded targets under the shortest lease that is known: that of a row, or the
 // presumed one. Without any lease nothing on the node was mounted under one.
-func (s *Service) unrecordedLeases(rows []*row) []*row {
+func (s *Service) unrecordedLeases(rows []*journal.Row) []*journal.Row {
 	out := s.unrecordedRows()
 	term := s.unrecorded.presumed
 	for _, r := range rows {
-		if l := r.leaseTerm(); term.Term <= 0 || l.Stop() < term.Stop() {
+		if l := r.LeaseTerm(); term.Term <= 0 || l.Stop() < term.Stop() {
 			term = l
 		}
 	}
@@ -151,12 +153,12 @@ func (s *Service) unreleased(allocID string) error {
 }
 
 // adoptUnrecorded creates the record of a mount that serves the use and has none. The caller holds the volume's turn.
-func (s *Service) adoptUnrecorded(ctx context.Context, next row, at *mounts.Entry) (*row, error) {
+func (s *Service) adoptUnrecorded(ctx context.Context, next journal.Row, at *mounts.Entry) (*journal.Row, error) {
 	if !isNode(at) {
 		next.Seen = at
 	}
 	next.Target = place{Host: at.Point, Plugin: at.Point}
-	if staged := s.findMount(csiplugins.StagingDir, next.volume()); next.Stages && staged != nil {
+	if staged := s.findMount(csiplugins.StagingDir, next.Volume()); next.Stages && staged != nil {
 		next.Staging = place{Host: staged.Point, Plugin: staged.Point}
 	}
 	if err := s.recordStaging(ctx, &next); err != nil {
@@ -166,20 +168,20 @@ func (s *Service) adoptUnrecorded(ctx context.Context, next row, at *mounts.Entr
 		return nil, err
 	}
 	s.log.Warn("a mount without a record is adopted", "volume_id", next.VolumeID, "alloc_id", next.AllocID, "path", at.Point)
-	next.State = rowMounted
-	return s.journal.put(ctx, next)
+	next.State = journal.Mounted
+	return s.journal.Put(ctx, next)
 }
 
 // recordStaging creates the record of the row's staging if there is none.
-func (s *Service) recordStaging(ctx context.Context, r *row) error {
-	if !r.Stages || s.journal.stageOf(r.PluginID, r.ExternalID) != nil {
+func (s *Service) recordStaging(ctx context.Context, r *journal.Row) error {
+	if !r.Stages || s.journal.StageOf(r.PluginID, r.ExternalID) != nil {
 		return nil
 	}
 	seen, err := s.mountedAt(r.Staging.Host, false)
 	if err != nil {
 		return err
 	}
-	return s.journal.putStage(ctx, stage{
+	return s.journal.PutStage(ctx, journal.Stage{
 		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, Seen: seen, Done: seen != nil, BootID: s.bootID,
 		AllocID: r.AllocID, AccessMode: r.AccessMode, Options: r.MountOptions,
 	})
@@ -187,7 +189,7 @@ func (s *Service) recordStaging(ctx context.Context, r *row) error {
 
 // unrecordedUser returns an error if a mount without a record may use the row's volume. A mount shows the files of its
 // staging. If nothing is staged as a mount, each target of the plugin that shows no other staging may be a user.
-func (s *Service) unrecordedUser(r *row, staged ...*mounts.Entry) error {
+func (s *Service) unrecordedUser(r *journal.Row, staged ...*mounts.Entry) error {
 	all, below, err := s.listUnrecorded()
 	if err != nil {
 		return err
@@ -210,7 +212,7 @@ func (s *Service) unrecordedUser(r *row, staged ...*mounts.Entry) error {
 
 // recordDetach creates the record of a mount that has none and that the servers ask to unmount, so that its driver unmounts
 // it. It returns nil if nothing is mounted. If the servers do not know the external id, the node unmounts without the driver.
-func (s *Service) recordDetach(ctx context.Context, req *api.NodeVolumeDetachRequest) (*row, error) {
+func (s *Service) recordDetach(ctx context.Context, req *api.NodeVolumeDetachRequest) (*journal.Row, error) {
 	at := s.findMount(csiplugins.TargetDir, targetName(req.Namespace, req.VolumeID, req.AllocID, req.Use))
 	switch {
 	case at == nil:
@@ -224,8 +226,8 @@ func (s *Service) recordDetach(ctx context.Context, req *api.NodeVolumeDetachReq
 	if err != nil && !req.Force {
 		return nil, err
 	}
-	r := row{
-		State: rowLeaving, AllocID: req.AllocID, Namespace: req.Namespace, VolumeID: req.VolumeID, Use: req.Use, BootID: s.bootID,
+	r := journal.Row{
+		State: journal.Leaving, AllocID: req.AllocID, Namespace: req.Namespace, VolumeID: req.VolumeID, Use: req.Use, BootID: s.bootID,
 		PluginID: req.PluginID, ExternalID: req.ExternalID, Target: place{Host: at.Point, Plugin: at.Point},
 	}
 	if isNode(at) {
@@ -240,7 +242,7 @@ func (s *Service) recordDetach(ctx context.Context, req *api.NodeVolumeDetachReq
 	if err := s.recordStaging(ctx, &r); err != nil {
 		return nil, err
 	}
-	return s.journal.note(r), nil
+	return s.journal.Note(r), nil
 }
 
 // planUnmounts reads the mount table and schedules the unmount of what no allocation needs.
@@ -261,8 +263,8 @@ func (s *Service) unneeded() (out []*mounts.Entry, err error) {
 		return nil, err
 	}
 	targets, staged := s.allocs.targets(), map[string]bool{}
-	for _, r := range s.journal.rows() {
-		staged[r.Staging.Host] = r.touched() || staged[r.Staging.Host]
+	for _, r := range s.journal.Rows() {
+		staged[r.Staging.Host] = r.Touched() || staged[r.Staging.Host]
 	}
 	for _, e := range all {
 		shows := func(t *mounts.Entry) bool { return isTarget(t.Point) && t.Same(e) }

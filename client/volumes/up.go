@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -87,17 +89,17 @@ func dropCanceled(errs []error) error {
 }
 
 // mount brings one use of a volume up for one allocation.
-func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
+func (s *Service) mount(ctx context.Context, q *request) (*journal.Row, error) {
 	if r, err := s.adopt(q); r != nil || err != nil {
 		return r, err
 	}
 	key := q.key()
-	before := s.journal.row(key)
+	before := s.journal.Row(key)
 	begin := time.Now()
-	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
+	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.Touched()}
 	if before == nil {
 		told := q.wait.during(false, func() string { return "mount: " + diskSilence })
-		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
+		s.journal.Note(journal.Row{State: journal.Claiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
 		told()
 	}
 	given, err := s.claim(ctx, q)
@@ -116,14 +118,14 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 }
 
 // adopt returns the mount of the use that an earlier agent process made, or nil.
-func (s *Service) adopt(q *request) (*row, error) {
-	r := s.journal.row(q.key())
+func (s *Service) adopt(q *request) (*journal.Row, error) {
+	r := s.journal.Row(q.key())
 	switch {
 	case r == nil:
 		return nil, nil
-	case r.State == rowLeaving || r.State == rowReleased:
+	case r.State == journal.Leaving || r.State == journal.Released:
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", q.alloc.ID)
-	case r.State != rowMounted:
+	case r.State != journal.Mounted:
 		return nil, nil
 	}
 	ok, err := s.adoptable(r)
@@ -135,7 +137,7 @@ func (s *Service) adopt(q *request) (*row, error) {
 }
 
 // adoptable reports whether a mount of an earlier agent process is there as the journal has it.
-func (s *Service) adoptable(r *row) (bool, error) {
+func (s *Service) adoptable(r *journal.Row) (bool, error) {
 	if r.BootID != s.bootID {
 		return false, nil
 	}
@@ -144,11 +146,11 @@ func (s *Service) adoptable(r *row) (bool, error) {
 }
 
 // isThere reports whether the mount of the row is at its target.
-func (s *Service) isThere(r *row, at *mounts.Entry) bool {
+func (s *Service) isThere(r *journal.Row, at *mounts.Entry) bool {
 	switch {
 	case r.BootID != s.bootID:
 		return false
-	case r.device() && r.Seen == nil:
+	case r.Device() && r.Seen == nil:
 		return s.host.IsDevice(r.Target.Host)
 	}
 	return at != nil && sameMount(r.Seen, at)
@@ -157,12 +159,12 @@ func (s *Service) isThere(r *row, at *mounts.Entry) bool {
 // Mounted returns an error of class fault.Unavailable if a volume of a running allocation is no longer mounted: a task would
 // write to the directory below.
 func (s *Service) Mounted(allocID string) error {
-	for _, r := range s.journal.ofAlloc(allocID) {
+	for _, r := range s.journal.OfAlloc(allocID) {
 		ok, err := s.adoptable(r)
 		switch {
 		case err != nil:
 			return fault.New(fault.Unavailable, "check whether volume %q is mounted: %w", r.VolumeID, err)
-		case !ok || r.State != rowMounted:
+		case !ok || r.State != journal.Mounted:
 			return fault.New(fault.Unavailable, "volume %q is no longer mounted at %s", r.VolumeID, r.Target.Host)
 		}
 	}
@@ -246,12 +248,12 @@ func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimRe
 
 // publish stages and publishes with retries, and gives the mount to its owner. The plugin is waited for outside
 // of the volume's turn, and the claim is asked for again when it is stale then.
-func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, error) {
+func (s *Service) publish(ctx context.Context, q *request, given *grant) (*journal.Row, error) {
 	id := given.Claim.PluginID
 	if err := csiplugins.CheckPluginID(id); err != nil {
 		return nil, err
 	}
-	var done *row
+	var done *journal.Row
 	b := s.backoff(q.wait, true, "mount volume", "volume_id", q.name(), "alloc_id", q.alloc.ID, "plugin_id", id)
 	others, _ := s.others.LoadOrStore(id, &csi.Others{})
 	b.Others = others.(*csi.Others)
@@ -289,7 +291,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 			}
 			return err
 		}
-		if done.State == rowMounted {
+		if done.State == journal.Mounted {
 			return nil
 		}
 		told()

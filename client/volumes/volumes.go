@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -118,7 +120,7 @@ type Service struct {
 	log       hclog.Logger
 	host      mounts.Host
 	root      string // StateDir/csi, without symbolic links once Run or Prepare made it
-	journal   *journal
+	journal   *journal.Journal
 	plugins   *csiplugins.Service
 	health    *mounthealth.Monitor
 	retries   *workqueue.Queue
@@ -161,7 +163,7 @@ func New(c Config) (*Service, error) {
 		Volumes: healthView{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
 		Failed: s.mountFailed, Log: c.Log,
 	})
-	if s.journal, err = openJournal(c.Journal, s.root, s.bootID, c.Log); err != nil {
+	if s.journal, err = journal.Open(c.Journal, currentPath(s.root, s.bootID), c.Log); err != nil {
 		return nil, err
 	}
 	s.unrecorded.reported = map[string]string{}
@@ -257,7 +259,7 @@ func (s *Service) MountCounts() (all, failed, unresponsive int) { return s.healt
 // Run restores the journal and runs everything that works concurrently with the calls: retries, health, fingerprints.
 // It ends with ctx; what hangs in the kernel then is left behind.
 func (s *Service) Run(ctx context.Context) error {
-	if len(s.journal.rows()) > 0 {
+	if len(s.journal.Rows()) > 0 {
 		s.shareRoot()
 	} else if err := s.plugins.PrepareRoot(); err != nil { // reported with the first volume
 		s.log.Debug("the directory of volumes is not shared", "error", err)
@@ -272,7 +274,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.log.Warn("volumes are still being unmounted at the end; the next start continues", "left", left)
 	}
 	all.Wait()
-	if len(s.journal.rows()) == 0 {
+	if len(s.journal.Rows()) == 0 {
 		s.plugins.LeaveRoot()
 	}
 	return nil
@@ -281,8 +283,8 @@ func (s *Service) Run(ctx context.Context) error {
 // leaving counts the volumes of a plugin whose allocations are leaving the node.
 func (s *Service) leaving(pluginID, allocID string) (n int) {
 	lost := s.conf.Tasks.Lost(allocID)
-	for _, r := range s.journal.rows() {
-		if r.PluginID == pluginID && r.touched() && r.State != rowReleased && (lost || s.conf.Tasks.Leaving(r.AllocID)) {
+	for _, r := range s.journal.Rows() {
+		if r.PluginID == pluginID && r.Touched() && r.State != journal.Released && (lost || s.conf.Tasks.Leaving(r.AllocID)) {
 			n++
 		}
 	}
@@ -291,28 +293,28 @@ func (s *Service) leaving(pluginID, allocID string) (n int) {
 
 // reconcileMounts compares the journal with the mount table at the start of the agent and schedules the remaining work.
 func (s *Service) reconcileMounts() {
-	rows := s.journal.rows()
+	rows := s.journal.Rows()
 	seen := s.viewMounts(rows)
 	for _, r := range rows {
 		//exhaustive:enforce
 		switch r.State {
-		case rowClaiming: // nothing was mounted yet
-		case rowLeaving, rowReleased:
-			s.retries.Add(r.key())
-		case rowMounting:
+		case journal.Claiming: // nothing was mounted yet
+		case journal.Leaving, journal.Released:
+			s.retries.Add(r.Key())
+		case journal.Mounting:
 			if r.Stale {
-				s.health.Repair(r.key())
+				s.health.Repair(r.Key())
 			}
-		case rowMounted:
+		case journal.Mounted:
 			if r.Stale {
-				s.health.Repair(r.key())
+				s.health.Repair(r.Key())
 			}
 			if !s.isThere(r, seen.top[r.Target.Host]) {
 				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
 			}
 		}
 	}
-	if s.journal.hasRemovals() {
+	if s.journal.HasRemovals() {
 		s.retries.Add(removalsKey)
 	}
 	unrecorded, _, err := s.listUnrecorded()
@@ -338,12 +340,12 @@ func (s *Service) Restored(known map[string]Known) {
 		ids[id] = true
 	}
 	s.allocs.restored(known)
-	for _, r := range s.journal.rows() {
+	for _, r := range s.journal.Rows() {
 		if ids[r.AllocID] {
 			continue
 		}
 		s.log.Info("taking down the mount of a forgotten allocation", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
-		s.retries.Add(r.key())
+		s.retries.Add(r.Key())
 	}
 	s.plugins.Retain(ids)
 	s.planStages()
@@ -353,8 +355,8 @@ func (s *Service) Restored(known map[string]Known) {
 // if their allocation is known.
 func (s *Service) Mounts() (all []*api.StaleMount) {
 	s.mountReports.Add(1) // before the look: later mounts request their claim again
-	for _, r := range s.journal.rows() {
-		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
+	for _, r := range s.journal.Rows() {
+		if r.Touched() && r.State != journal.Released && r.BootID == s.bootID {
 			all = append(all, &api.StaleMount{
 				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, PluginID: r.PluginID, ExternalID: r.ExternalID,
 				AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, ReadOnly: r.ReadOnly, Lease: r.Lease,

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/volumes/journal"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -180,11 +182,11 @@ func (n *notes) drop(key string, told *note) {
 
 // sendNote sends the current note of a row to the servers.
 func (s *Service) sendNote(ctx context.Context, key string) error {
-	n, r := s.notes.get(key), s.journal.row(key)
+	n, r := s.notes.get(key), s.journal.Row(key)
 	if n == nil {
 		return nil
 	}
-	if r == nil || r.State == rowLeaving || r.State == rowReleased {
+	if r == nil || r.State == journal.Leaving || r.State == journal.Released {
 		s.notes.drop(key, n)
 		return nil
 	}

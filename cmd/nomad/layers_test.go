@@ -59,7 +59,7 @@ var layers = map[string]int{
 	"nomad/volumes/commands": 2, "nomad/volumes/pluginview": 2, "nomad/secrets": 2,
 	"nomad/jobs/ledger": 2, "nomad/deployments/tally": 2,
 	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/dirquota": 2, "client/diskpages": 2, "client/diskuse": 2, "client/logs": 2, "client/stats": 2,
-	"client/csiplugins": 2, "client/mounthealth": 2, "client/workqueue": 2, "client/checks": 2, "client/fingerprint": 2, "client/gc": 2, "client/identities": 2, "client/networks": 2, "client/networks/cni": 2, "client/secrets": 2, "client/artifacts": 2, "client/templates": 2, "plugins/": 2,
+	"client/csiplugins": 2, "client/volumes/journal": 2, "client/mounthealth": 2, "client/workqueue": 2, "client/checks": 2, "client/fingerprint": 2, "client/gc": 2, "client/identities": 2, "client/networks": 2, "client/networks/cni": 2, "client/secrets": 2, "client/artifacts": 2, "client/templates": 2, "plugins/": 2,
 	"nomad/": 3, "client/": 3,
 	"nomad": 4, "client": 4, "nomad/httpapi": 4, "nomad/httpapi/": 4, "nomad/sim": 4, "nomad/volumes/volumestest": 4,
 	"command": 5, "command/": 5,
@@ -81,7 +81,7 @@ var sameLayer = []string{
 	"nomad/volumes/claim>nomad/volumes/commandtext", "nomad/volumes/doctor>nomad/volumes/commandtext", "nomad/fsm>nomad/state", "nomad/fsm/>nomad/fsm", "nomad/fsm/>nomad/fsm/", "nomad/fsm/>nomad/state", "nomad/rpc>nomad/state", "nomad/rpc>nomad/access", "nomad/rpc>nomad/identity", "nomad/access>nomad/state", "nomad/access>nomad/identity", "nomad/identity>nomad/state", "nomad/page>nomad/", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state", "nomad/secrets>nomad/state", "nomad/services/registry>jobspec/taskenv",
 	"nomad/jobs/ledger>nomad/", "nomad/login/provider>nomad/login/fetch", "nomad/deployments/tally>nomad/state",
 	"plugins/>plugins/", "client/fingerprint>plugins/", "client/fingerprint>client/secrets", "client/dirs>client/dirquota",
-	"client/csiplugins>plugins/", "client/networks>client/networks/cni", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",
+	"client/csiplugins>plugins/", "client/volumes/journal>client/csiplugins", "client/volumes/journal>plugins/", "client/networks>client/networks/cni", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",
 	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/expr>jobspec/nesting", "jobspec/nesting>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/hcl1>jobspec/tree", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "nomad/acl/policy>jobspec/", "api/>api", "cmd/>",
 }
 

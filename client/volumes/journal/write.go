@@ -1,4 +1,4 @@
-package volumes
+package journal
 
 import (
 	"encoding/json"
@@ -41,7 +41,7 @@ type writes struct {
 
 // write makes a record durable, or removes it when there is none. done or late has updated memory when it returns, and
 // is called with mu held. The wait is abandoned when the disk does not respond, or giveUp is closed.
-func (j *journal) write(giveUp <-chan struct{}, key string, raw []byte, done func(), late func(*write)) error {
+func (j *Journal) write(giveUp <-chan struct{}, key string, raw []byte, done func(), late func(*write)) error {
 	j.mu.Lock()
 	w := j.begin(key, &write{raw: raw, done: done, late: late, over: make(chan struct{})})
 	j.mu.Unlock()
@@ -49,7 +49,7 @@ func (j *journal) write(giveUp <-chan struct{}, key string, raw []byte, done fun
 }
 
 // await waits for the end of a write, or gives it up.
-func (j *journal) await(giveUp <-chan struct{}, w *write) error {
+func (j *Journal) await(giveUp <-chan struct{}, w *write) error {
 	patience := writeWait
 	if j.hangs() >= writeWait {
 		patience = writeWaitHung
@@ -77,7 +77,7 @@ func (j *journal) await(giveUp <-chan struct{}, w *write) error {
 var errNoAnswer = fault.New(fault.Unavailable, "the disk of the node does not respond")
 
 // hangs returns for how long the disk has not completed a write.
-func (j *journal) hangs() (longest time.Duration) {
+func (j *Journal) hangs() (longest time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, w := range j.writes {
@@ -86,8 +86,11 @@ func (j *journal) hangs() (longest time.Duration) {
 	return longest
 }
 
+// Hung reports whether the disk has not completed a write in time.
+func (j *Journal) Hung() bool { return j.hangs() >= writeWaitHung }
+
 // begin puts a write behind those of its key. The caller holds mu.
-func (j *journal) begin(key string, w *write) *write {
+func (j *Journal) begin(key string, w *write) *write {
 	all := j.writes[key]
 	if all == nil {
 		all = &writes{since: time.Now()}
@@ -99,7 +102,7 @@ func (j *journal) begin(key string, w *write) *write {
 }
 
 // runWrites performs the writes of a key in order.
-func (j *journal) runWrites(key string, all *writes) {
+func (j *Journal) runWrites(key string, all *writes) {
 	for {
 		j.mu.Lock()
 		if len(all.queue) == 0 {
@@ -127,7 +130,7 @@ func (j *journal) runWrites(key string, all *writes) {
 }
 
 // apply writes or removes a record.
-func (j *journal) apply(key string, raw []byte) error {
+func (j *Journal) apply(key string, raw []byte) error {
 	if raw == nil {
 		return j.bucket.Delete(key)
 	}
@@ -135,7 +138,7 @@ func (j *journal) apply(key string, raw []byte) error {
 }
 
 // giveUp has the disk keep what memory has. The caller holds mu.
-func (j *journal) giveUp(w *write) {
+func (j *Journal) giveUp(w *write) {
 	w.undone = true
 	for _, all := range j.writes {
 		if at := slices.Index(all.queue, w); at > 0 {
@@ -145,7 +148,7 @@ func (j *journal) giveUp(w *write) {
 }
 
 // record is what memory has of a key, nil when it has nothing. The caller holds mu.
-func (j *journal) record(key string) (raw []byte) {
+func (j *Journal) record(key string) (raw []byte) {
 	if r := j.byKey[key]; r != nil {
 		raw, _ = json.Marshal(r)
 	} else if st := j.stages[key]; st != nil {
@@ -154,8 +157,8 @@ func (j *journal) record(key string) (raw []byte) {
 	return raw
 }
 
-// retryRemovals removes the records whose removal from disk failed, unless their key has a new record.
-func (j *journal) retryRemovals() error {
+// RetryRemovals removes the records whose removal from disk failed, unless their key has a new record.
+func (j *Journal) RetryRemovals() error {
 	for key, w := range j.beginRemovals() {
 		if err := j.await(nil, w); err != nil {
 			return fmt.Errorf("write volume journal: %w", err)
@@ -166,7 +169,7 @@ func (j *journal) retryRemovals() error {
 }
 
 // beginRemovals begins to remove what is removals, and forgets what there is a new record of, on disk or on its way there.
-func (j *journal) beginRemovals() map[string]*write {
+func (j *Journal) beginRemovals() map[string]*write {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	out := map[string]*write{}
@@ -188,8 +191,8 @@ func (j *journal) beginRemovals() map[string]*write {
 	return out
 }
 
-// hasRemovals reports whether records must be removed from disk still.
-func (j *journal) hasRemovals() bool {
+// HasRemovals reports whether records must be removed from disk still.
+func (j *Journal) HasRemovals() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.removals) > 0

@@ -1,4 +1,4 @@
-package volumes
+package journal
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
 // slowDisk is a bucket whose writes wait until they may go on, and fail while it is full.
@@ -52,24 +54,24 @@ func (d *slowDisk) kept() map[string]string {
 
 // TestRecordOutlivesTheRemovalOfAnEarlierOne writes a record anew while the disk still hasRemovals its removal, in both orders.
 func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
-	r := row{State: rowMounted, AllocID: "a", Namespace: "default", VolumeID: "v"}
+	r := Row{State: Mounted, AllocID: "a", Namespace: "default", VolumeID: "v"}
 	for _, first := range []string{"removal", "record"} {
 		t.Run(first, func(t *testing.T) {
 			for range 200 {
 				synctest.Test(t, func(t *testing.T) {
 					d := &slowDisk{m: map[string]string{}}
-					j, err := openJournal(d, "/", "", hclog.NewNullLogger())
+					j, err := Open(d, func(string, csiplugins.Place) error { return nil }, hclog.NewNullLogger())
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := j.put(t.Context(), r); err != nil {
+					if _, err := j.Put(t.Context(), r); err != nil {
 						t.Fatal(err)
 					}
 					d.full = true
-					j.remove(r.key())
+					j.Remove(r.Key())
 					d.full = false
 					gate, last := make(chan struct{}), make(chan struct{})
-					settle, put := func() { _ = j.retryRemovals() }, func() { _, _ = j.put(t.Context(), r) }
+					settle, put := func() { _ = j.RetryRemovals() }, func() { _, _ = j.Put(t.Context(), r) }
 					if first == "removal" {
 						d.removals = gate
 						go settle()
@@ -86,7 +88,7 @@ func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
 					synctest.Wait()
 					close(last)
 					synctest.Wait()
-					if d.kept()[r.key()] == "" {
+					if d.kept()[r.Key()] == "" {
 						t.Fatal("the journal has the row, and the disk has not")
 					}
 				})
