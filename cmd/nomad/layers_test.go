@@ -147,11 +147,11 @@ func support(path string) bool {
 // ownPrograms are programs that are built into nomad, or used to build it.
 const ownPrograms = "plugins/driver/supervise/"
 
-// inPlugins is an external driver: what it links is part of such programs.
-const inPlugins = "plugins/driver/example"
+// inPlugins are an external driver and a device plugin: what they link is part of such programs.
+var inPlugins = []string{"./plugins/driver/example", "./plugins/device/example"}
 
 func TestPackagesForTestsAreNamedSo(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "./cmd/nomad", "./"+ownPrograms+"...", "./"+inPlugins)
+	cmd := exec.Command("go", append([]string{"list", "-deps", "./cmd/nomad", "./" + ownPrograms + "..."}, inPlugins...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

@@ -121,6 +121,7 @@ func (r *Row) Touched() bool { return r.Target.Host != "" }
 // Device reports whether the volume is a block device.
 func (r *Row) Device() bool { return r.AttachmentMode == api.AttachmentBlock }
 
+// LeaseTerm returns the lease of the use.
 func (r *Row) LeaseTerm() api.LeaseTerm { return api.LeaseTerm{Term: r.Lease, WriteBack: r.WriteBack} }
 
 // Owned reports whether the volume must be given to its owner before it can be used.
