@@ -1,7 +1,7 @@
 // Package hostvolumes makes and keeps the dynamic host volumes of a node: directories that plugins create and delete when the
 // servers ask for it, or that were there before and are registered.
 //
-// Plugins are the built-in mkdir (a directory) and quota (a file with an ext4 file system: its size limits what fits), and the
+// Plugins are the built-in mkdir (a directory) and quota (a directory with a limit where the file system has quotas, otherwise a file with an ext4 file system), and the
 // executables of the node's operator in host_volume_plugin_dir:
 //
 //	<plugin> fingerprint   prints {"version":"1.2.3"}

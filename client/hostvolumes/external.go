@@ -116,8 +116,9 @@ func (t *tail) line() string {
 // Fingerprint returns the node attributes of the plugins. Executables that fail are logged and have none.
 func (s *Service) Fingerprint(ctx context.Context) map[string]string {
 	attributes := map[string]string{attribute("mkdir"): builtinVersion}
-	if quotaWorks() {
+	if method, _ := (quota{s.conf.Dir}).method(); method != "" {
 		attributes[attribute("quota")] = builtinVersion
+		attributes["plugins.host_volume.quota.method"] = method
 	}
 	entries, err := os.ReadDir(s.conf.PluginDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 )
 
 // made is what a plugin made.
@@ -98,16 +99,26 @@ func isDirectory(path string) error {
 type owner struct {
 	mode     fs.FileMode
 	uid, gid int
+	// method is how the size is limited; empty means that the node chooses.
+	method string
 }
+
+// methods are the values of the parameter method.
+var methods = []string{string(dirquota.Project), string(dirquota.Btrfs), loop}
 
 // parameters reads the parameters of a built-in plugin. Those that are not known are errors.
 func parameters(v *api.HostVolume, known ...string) (owner, error) {
-	o := owner{0o700, -1, -1}
+	o := owner{mode: 0o700, uid: -1, gid: -1}
 	for key, value := range v.Parameters {
 		if !slices.Contains(known, key) {
 			return o, fault.New(fault.Invalid, "plugin %s has no parameter %q: use %s", v.PluginID, key, strings.Join(known, ", "))
 		}
 		switch key {
+		case "method":
+			if !slices.Contains(methods, value) {
+				return o, fault.New(fault.Invalid, "parameter method: %.60q is not one of %s", value, strings.Join(methods, ", "))
+			}
+			o.method = value
 		case "mode":
 			n, err := strconv.ParseUint(value, 8, 32)
 			if err != nil || n > 0o1777 {

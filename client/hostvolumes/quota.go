@@ -3,6 +3,7 @@ package hostvolumes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,11 +18,16 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirquota"
 )
 
-// quota is the built-in plugin whose volumes have a size: each is an ext4 file system in a file of its own, <id>.img, which is
+// quota is the built-in plugin whose volumes have a size. Where the file system limits directories (package dirquota) a volume is
+// the directory <id> with a limit. Elsewhere, and with the method loop, it is an ext4 file system in a file of its own, <id>.img, which is
 // allocated in full and mounted at <id>. The file is made as <id>.new and renamed when it is complete.
 type quota struct{ dir string }
+
+// loop is the method of volumes that are file systems; the other ones are the kinds of package dirquota.
+const loop = "loop"
 
 const (
 	quotaMin = 4 << 20
@@ -33,8 +39,52 @@ const (
 	toolMax = 30 * time.Second
 )
 
-// quotaWorks reports whether the node can make and mount file systems.
-func quotaWorks() bool {
+// method returns how new volumes are limited, and why it is loop; "" when the node cannot limit any.
+func (p quota) method() (method string, why error) {
+	if err := prepare(p.dir); err != nil {
+		return "", err
+	}
+	kind, err := dirquota.Detect(p.dir)
+	switch {
+	case err == nil:
+		return string(kind), nil
+	case loopWorks():
+		return loop, err
+	}
+	return "", fault.New(fault.Invalid, "plugin quota needs root, mkfs.ext4, mount and loop devices on the node, or quotas: %w", err)
+}
+
+// methodOf returns how the volume is limited, or is to be.
+func (p quota) methodOf(v *api.HostVolume, wanted string) (string, error) {
+	image, mounted := p.paths(v)
+	has := ""
+	if _, err := os.Lstat(image); err == nil {
+		has = loop
+	} else if kind, err := dirquota.Of(mounted); err == nil {
+		has = string(kind)
+	}
+	if has != "" {
+		if wanted != "" && wanted != has {
+			return "", fault.New(fault.Invalid, "parameter method: the volume is made with the method %q, which does not change", has)
+		}
+		return has, nil
+	}
+	method, err := p.method()
+	switch {
+	case method == "":
+		return "", err
+	case wanted == "", wanted == method:
+		return method, nil
+	case wanted != loop:
+		return "", fault.New(fault.Invalid, "parameter method: the node cannot use the method %q: %s has %q (%w)", wanted, p.dir, method, err)
+	case !loopWorks():
+		return "", fault.New(fault.Invalid, "the method loop needs root, mkfs.ext4, mount and loop devices on the node")
+	}
+	return loop, nil
+}
+
+// loopWorks reports whether the node can make and mount file systems.
+func loopWorks() bool {
 	_, noMkfs := exec.LookPath("mkfs.ext4")
 	_, noMount := exec.LookPath("mount")
 	_, noLoop := os.Stat("/dev/loop-control")
@@ -45,21 +95,51 @@ func (p quota) paths(v *api.HostVolume) (image, mounted string) {
 	return filepath.Join(p.dir, v.ID+".img"), filepath.Join(p.dir, v.ID)
 }
 
-func (p quota) create(ctx context.Context, v *api.HostVolume, _ bool) (made, error) {
-	o, err := parameters(v, "mode", "uid", "gid")
+func (p quota) create(ctx context.Context, v *api.HostVolume, fresh bool) (made, error) {
+	o, err := parameters(v, "mode", "uid", "gid", "method")
 	if err != nil {
 		return made{}, err
 	}
-	size := max(v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
-	switch {
-	case size < quotaMin:
+	size := requested(v)
+	if size < quotaMin {
 		return made{}, fault.New(fault.Invalid, "plugin quota needs capacity_min or capacity_max of at least %d bytes", quotaMin)
-	case !quotaWorks():
-		return made{}, fault.New(fault.Invalid, "plugin quota needs root, mkfs.ext4, mount and loop devices on the node")
 	}
-	if err := prepare(p.dir); err != nil {
+	method, err := p.methodOf(v, o.method)
+	if err != nil {
 		return made{}, err
 	}
+	if method != loop {
+		return p.limit(v, dirquota.Kind(method), size, o, fresh)
+	}
+	return p.loop(ctx, v, size, o)
+}
+
+// requested is the size that is asked for.
+func requested(v *api.HostVolume) int64 {
+	return max(v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
+}
+
+// limit makes a directory with a limit, or changes the limit.
+func (p quota) limit(v *api.HostVolume, kind dirquota.Kind, size int64, o owner, fresh bool) (made, error) {
+	_, path := p.paths(v)
+	if err := kind.Make(path, 0o700); err != nil {
+		return made{}, fault.New(fault.Internal, "make the directory: %w", err)
+	}
+	if err := isDirectory(path); err != nil {
+		return made{}, err
+	}
+	err := dirquota.Set(path, size+slack/2) // what the file system needs for itself counts, too
+	if errors.Is(err, dirquota.ErrPlain) {
+		return made{}, fault.New(fault.Conflict, "%s has content already, and no limit: remove it", path)
+	}
+	if err == nil && fresh {
+		err = o.apply(path)
+	}
+	return made{path, size}, err
+}
+
+// loop makes and mounts a file system, or grows it.
+func (p quota) loop(ctx context.Context, v *api.HostVolume, size int64, o owner) (made, error) {
 	image, mounted := p.paths(v)
 	if err := os.Mkdir(mounted, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return made{}, fault.New(fault.Internal, "make the directory: %w", err)
@@ -70,15 +150,73 @@ func (p quota) create(ctx context.Context, v *api.HostVolume, _ bool) (made, err
 	if st, err := os.Lstat(image); err == nil && !st.Mode().IsRegular() {
 		return made{}, fault.New(fault.Conflict, "%s is not a file: remove it", image)
 	}
-	if here, err := mountinfo.Mounted(mounted); err != nil || here {
-		return made{mounted, size}, err
+	here, err := mountinfo.Mounted(mounted)
+	if err != nil {
+		return made{}, err
 	}
 	if _, err := os.Stat(image); errors.Is(err, fs.ErrNotExist) {
+		if here { // an agent that was killed has left a file system that is not complete
+			if err := unmount(ctx, mounted); err != nil {
+				return made{}, err
+			}
+			here = false
+		}
 		if err := p.format(ctx, image, mounted, size, o); err != nil {
 			return made{}, err
 		}
 	}
-	return made{mounted, size}, mount(ctx, image, mounted)
+	if !here {
+		if err := mount(ctx, image, mounted); err != nil {
+			return made{}, err
+		}
+	}
+	return made{mounted, size}, grow(ctx, image, mounted, size)
+}
+
+// grow makes a mounted file system larger if it has less than the size.
+func grow(ctx context.Context, image, mounted string, size int64) error {
+	for range rounds {
+		var st unix.Statfs_t
+		if err := unix.Statfs(mounted, &st); err != nil {
+			return err
+		}
+		has := int64(st.Blocks) * st.Bsize
+		if has >= size {
+			return nil
+		}
+		file, err := os.Stat(image)
+		if err != nil {
+			return err
+		}
+		if err := allocate(image, file.Size()+(size-has)*33/32+slack/2, 0); err != nil {
+			return err
+		}
+		device, err := deviceOf(mounted)
+		if err != nil {
+			return err
+		}
+		if err := tool(ctx, "losetup", "-c", device); err != nil {
+			return err
+		}
+		if err := tool(ctx, "resize2fs", device); err != nil {
+			_ = os.Truncate(image, file.Size())
+			_ = tool(ctx, "losetup", "-c", device)
+			return fmt.Errorf("the volume keeps its %d bytes: growing it needs the capability CAP_SYS_RESOURCE: %w", has, err)
+		}
+	}
+	return fault.New(fault.Internal, "the file system does not grow to %d bytes", size)
+}
+
+// deviceOf is the loop device of a mounted file system.
+func deviceOf(mounted string) (string, error) {
+	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(mounted))
+	if err == nil && len(mounts) == 0 {
+		err = fault.New(fault.Internal, "%s is not mounted", mounted)
+	}
+	if err != nil {
+		return "", err
+	}
+	return mounts[0].Source, nil
 }
 
 // format makes a file system in which exactly the size is free. How much a file system needs for itself depends on its size,
@@ -88,7 +226,7 @@ func (p quota) format(ctx context.Context, image, mounted string, size int64, o 
 	defer os.Remove(draft)
 	whole := size + size/32 + quotaMin
 	for range rounds {
-		if err := allocate(draft, whole); err != nil {
+		if err := allocate(draft, whole, os.O_TRUNC); err != nil {
 			return err
 		}
 		// Without a discard the blocks of the file stay allocated.
@@ -125,8 +263,8 @@ func (p quota) complete(ctx context.Context, draft, mounted string, o owner) (fr
 }
 
 // allocate makes the file with all of its blocks, so that what is promised is there.
-func allocate(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+func allocate(path string, size int64, flags int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|flags|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fault.New(fault.Internal, "make the file of the volume: %w", err)
 	}
@@ -142,6 +280,16 @@ func allocate(path string, size int64) error {
 
 func (p quota) remove(ctx context.Context, v *api.HostVolume) error {
 	image, mounted := p.paths(v)
+	if kind, err := dirquota.Of(mounted); err == nil && kind != dirquota.None {
+		removed, err := dirquota.Lift(mounted)
+		if err == nil {
+			err = mkdir(p).remove(ctx, v)
+		}
+		if err == nil {
+			removed()
+		}
+		return err
+	}
 	here, err := mountinfo.Mounted(mounted)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -264,7 +264,11 @@ func (s *Service) welcome(v *api.HostVolume) (fresh bool, err error) {
 			return false, fault.New(fault.Conflict, "the node has host volume %q already, with the id %s: delete that first", v.Name, id)
 		}
 	}
-	return s.volumes[v.ID] == nil, nil
+	known := s.volumes[v.ID]
+	if known != nil && requested(v) < known.CapacityBytes && v.PluginID == "quota" {
+		return false, fault.New(fault.Invalid, "the volume has %d bytes, and does not shrink to %d", known.CapacityBytes, requested(v))
+	}
+	return known == nil, nil
 }
 
 // Delete deletes the volume; one that the node does not know is deleted as the request describes it.

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
@@ -232,45 +230,6 @@ func TestBadPlugins(t *testing.T) {
 	}
 	if path, err := n.create(volume("v", "good", nil)); path != outside || err != nil || n.offers("v").CapacityBytes != 7 {
 		t.Errorf("%s %v", path, err)
-	}
-}
-
-func TestSizeOfAQuotaVolume(t *testing.T) {
-	t.Parallel()
-	n := start(t, t.TempDir(), &records{all: map[string][]byte{}})
-	if n.Fingerprint(t.Context())["plugins.host_volume.quota.version"] == "" {
-		t.Skip("needs root, mkfs.ext4 and loop devices")
-	}
-	_, err := n.create(volume("data", "quota", nil))
-	refused(t, err, "needs capacity_min or capacity_max")
-	v := volume("data", "quota", nil)
-	v.RequestedCapacityMaxBytes = 10_000_000
-	path, err := n.create(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.remove(v) })
-	data := filepath.Join(path, "data")
-	if err := os.WriteFile(data, make([]byte, 10_000_000), 0o600); err != nil {
-		t.Errorf("10 MB do not fit: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(path, "more"), make([]byte, 1_000_000), 0o600); err == nil {
-		t.Error("11 MB fit")
-	}
-	if out, err := exec.Command("umount", path).CombinedOutput(); err != nil { // as a reboot does
-		t.Fatalf("%s", out)
-	}
-	n = start(t, n.dir, n.records)
-	if st, err := os.Stat(data); err != nil || st.Size() != 10_000_000 {
-		t.Errorf("the data is not there after a restart: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := n.Delete(ctx, &api.NodeHostVolumeRequest{Volume: v}); err != nil {
-		t.Error(err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(n.dir, "volumes", "*")); len(left) > 0 {
-		t.Errorf("left: %v", left)
 	}
 }
 

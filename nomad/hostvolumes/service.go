@@ -110,6 +110,12 @@ func (s *Service) defined(r *api.HostVolumeWriteRequest, registered bool) (v *ap
 		if v.Parameters == nil {
 			v.Parameters = old.Parameters
 		}
+		if v.RequestedCapacityMinBytes == 0 && v.RequestedCapacityMaxBytes == 0 {
+			v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = old.RequestedCapacityMinBytes, old.RequestedCapacityMaxBytes
+		}
+		if size, had := requested(v), requested(old); size < had {
+			return nil, false, fault.New(fault.Invalid, "host volume %q has a capacity of %d bytes: %d are less, and volumes do not shrink", v.ID, had, size)
+		}
 		return v, true, check(v)
 	}
 	if err := check(v); err != nil {
@@ -121,6 +127,11 @@ func (s *Service) defined(r *api.HostVolumeWriteRequest, registered bool) (v *ap
 	}
 	v.ID, v.NodeID, v.NodePool = uuid.NewString(), n.ID, n.NodePool
 	return v, false, nil
+}
+
+// requested is the capacity that is asked for.
+func requested(v *api.HostVolume) int64 {
+	return max(v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
 }
 
 func (s *Service) onNode(ctx context.Context, v *api.HostVolume) (*api.NodeHostVolumeResponse, error) {

@@ -207,3 +207,23 @@ func TestVolumeInUseIsNotDeleted(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestCapacityOnlyGrows: an update without a capacity keeps the one of the volume.
+func TestCapacityOnlyGrows(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	sized := func(id string, bytes int64) (*api.HostVolume, error) {
+		return f.create("a", func(v *api.HostVolume) { v.ID, v.RequestedCapacityMaxBytes = id, bytes })
+	}
+	v, err := sized("", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sized(v.ID, 999)
+	refused(t, err, fault.Invalid, "volumes do not shrink")
+	for _, c := range []struct{ ask, want int64 }{{2000, 2000}, {0, 2000}} {
+		if got, err := sized(v.ID, c.ask); err != nil || got.RequestedCapacityMaxBytes != c.want {
+			t.Errorf("%d: %+v %v", c.ask, got, err)
+		}
+	}
+}

@@ -28,7 +28,18 @@ capability {
 // restarts of the agent and in its next allocation. The volume is not deleted while it is in use.
 func TestDatabaseOnAStickyHostVolume(t *testing.T) {
 	t.Parallel()
-	a := kit.Start(t)
+	for method, prepare := range map[string]func(*testing.T) *kit.Agent{
+		"loop": func(t *testing.T) *kit.Agent { return kit.Prepare(t) }, "btrfs": onBtrfs,
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			databaseOnAStickyHostVolume(t, prepare(t), method)
+		})
+	}
+}
+
+func databaseOnAStickyHostVolume(t *testing.T, a *kit.Agent, method string) {
+	a.Launch()
 	run := func(want int, args ...string) string {
 		t.Helper()
 		out, code := a.Run(args...)
@@ -37,7 +48,7 @@ func TestDatabaseOnAStickyHostVolume(t *testing.T) {
 		}
 		return out
 	}
-	j := kit.ShellJob("db", `cd $NOMAD_TASK_DIR/../data; echo start >> log; dd if=/dev/zero of=fill bs=1000000 count=21 2>/dev/null; stat -c %s fill > size; rm fill; exec sleep 600`)
+	j := kit.ShellJob("db", `cd $NOMAD_TASK_DIR/../data; echo start >> log; dd if=/dev/zero of=fill bs=1000000 count=21 2>/dev/null; n=$(stat -c %s fill); rm fill; until echo $n > size; do sleep 1; done; exec sleep 600`)
 	g := j.TaskGroups[0]
 	g.Volumes = map[string]*api.VolumeRequest{"data": {Name: "data", Type: "host", Source: "database", AccessMode: "single-node-single-writer", Sticky: true}}
 	g.Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: new("data"), Destination: new("data")}}
@@ -52,7 +63,7 @@ func TestDatabaseOnAStickyHostVolume(t *testing.T) {
 		return errors.Join(err, errors.New("no evaluation is blocked"))
 	})
 	spec := filepath.Join(a.Dir, "volume.hcl")
-	if err := os.WriteFile(spec, []byte(stickyVolume), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte(stickyVolume+`parameters { method = "`+method+`" }`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out := run(0, "volume", "create", spec); !strings.Contains(out, "Created host volume database") {

@@ -88,6 +88,17 @@ func run(what string, args []string) {
 		if args[2] != "" {
 			sleep()
 		}
+	case "fill": // a file with at most so many MB, and sleep then
+		f, err := os.Create(args[0])
+		must(err)
+		n, err := strconv.Atoi(args[1])
+		must(err)
+		for range n {
+			if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+				break
+			}
+		}
+		sleep()
 	case "append": // to a file, again and again, whatever the signal
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 		f, err := os.OpenFile(args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
