@@ -226,7 +226,11 @@ func (p quota) format(ctx context.Context, image, mounted string, size int64, o 
 	defer os.Remove(draft)
 	whole := size + size/32 + quotaMin
 	for range rounds {
-		if err := allocate(draft, whole, os.O_TRUNC); err != nil {
+		// A new file: a loop device that is not gone yet may have blocks of the old one in memory, and would be used again.
+		if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := allocate(draft, whole, os.O_EXCL); err != nil {
 			return err
 		}
 		// Without a discard the blocks of the file stay allocated.
