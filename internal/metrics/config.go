@@ -172,18 +172,19 @@ func (c Circonus) open() (*circonus.CirconusSink, error) {
 
 func (r *Recorder) openPrometheus() error {
 	r.registry = prometheus.NewRegistry()
-	sink, err := goprometheus.NewPrometheusSinkFrom(goprometheus.PrometheusOpts{Expiration: expiry, Registerer: r.registry, Name: "nomad_recorded"})
-	if err != nil {
+	r.prom = &hostLabel{host: r.conf.Host, on: !r.conf.NoHost && r.conf.Host != ""}
+	var labelled prometheus.Registerer = r.registry
+	if r.prom.on {
+		labelled = prometheus.WrapRegistererWith(prometheus.Labels{"host": r.conf.Host}, r.registry)
+	}
+	var err error
+	if r.prom.sink, err = goprometheus.NewPrometheusSinkFrom(goprometheus.PrometheusOpts{Expiration: expiry, Registerer: labelled, Name: "nomad_recorded"}); err != nil {
 		return fmt.Errorf("prometheus: %w", err)
 	}
-	r.prom = &hostLabel{sink: sink, host: r.conf.Host, on: !r.conf.NoHost && r.conf.Host != ""}
-	labels := prometheus.Labels{}
-	if r.prom.on {
-		labels["host"] = r.conf.Host
-	}
 	r.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "nomad_csi_call_duration_seconds", Help: "Duration of calls of CSI plugins.", Buckets: callBuckets, ConstLabels: labels,
+		Name: "nomad_csi_call_duration_seconds", Help: "Duration of calls of CSI plugins.", Buckets: callBuckets,
 	}, []string{"plugin", "rpc", "code"})
-	return errors.Join(r.registry.Register(r.calls), r.registry.Register(reader{r}),
+	// The gauges of the reader are many, and have the label already.
+	return errors.Join(labelled.Register(r.calls), r.registry.Register(reader{r}),
 		r.registry.Register(collectors.NewGoCollector()), r.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }

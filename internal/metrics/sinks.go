@@ -10,8 +10,8 @@ import (
 // service is the first part of each name.
 const service = "nomad"
 
-// hostLabel gives metrics to Prometheus with the host as a label: in the names of gauges, where go-metrics puts it, it would
-// make another metric for each host.
+// hostLabel removes the host from the names of gauges, where go-metrics puts it: it would make another metric for each host.
+// The registerer of the sink adds it as a label, which costs at a reading and not at each record.
 type hostLabel struct {
 	sink *goprometheus.PrometheusSink
 	host string
@@ -37,7 +37,7 @@ func (h *hostLabel) SetGauge(key []string, v float32) { h.SetGaugeWithLabels(key
 
 // SetGaugeWithLabels implements [gometrics.MetricSink].
 func (h *hostLabel) SetGaugeWithLabels(key []string, v float32, labels []Label) {
-	h.sink.SetGaugeWithLabels(h.key(key), v, h.labels(labels))
+	h.sink.SetGaugeWithLabels(h.key(key), v, labels)
 }
 
 // SetPrecisionGauge implements [gometrics.PrecisionGaugeMetricSink].
@@ -47,7 +47,7 @@ func (h *hostLabel) SetPrecisionGauge(key []string, v float64) {
 
 // SetPrecisionGaugeWithLabels implements [gometrics.PrecisionGaugeMetricSink].
 func (h *hostLabel) SetPrecisionGaugeWithLabels(key []string, v float64, labels []Label) {
-	h.sink.SetPrecisionGaugeWithLabels(h.key(key), v, h.labels(labels))
+	h.sink.SetPrecisionGaugeWithLabels(h.key(key), v, labels)
 }
 
 // EmitKey implements [gometrics.MetricSink]. Prometheus has no such metrics.
@@ -58,7 +58,7 @@ func (h *hostLabel) IncrCounter(key []string, v float32) { h.IncrCounterWithLabe
 
 // IncrCounterWithLabels implements [gometrics.MetricSink].
 func (h *hostLabel) IncrCounterWithLabels(key []string, v float32, labels []Label) {
-	h.sink.IncrCounterWithLabels(key, v, h.labels(labels))
+	h.sink.IncrCounterWithLabels(key, v, labels)
 }
 
 // AddSample implements [gometrics.MetricSink].
@@ -66,7 +66,7 @@ func (h *hostLabel) AddSample(key []string, v float32) { h.AddSampleWithLabels(k
 
 // AddSampleWithLabels implements [gometrics.MetricSink].
 func (h *hostLabel) AddSampleWithLabels(key []string, v float32, labels []Label) {
-	h.sink.AddSampleWithLabels(key, v, h.labels(labels))
+	h.sink.AddSampleWithLabels(key, v, labels)
 }
 
 // naming receives the key that go-metrics makes of a name. It is for one goroutine.
