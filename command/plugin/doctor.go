@@ -62,9 +62,9 @@ func doctor(ctx context.Context, s *session.Session) error {
 	case len(report.Plugins) == 0:
 		s.Println("No CSI plugins")
 	case n == 0:
-		s.Printf("%d plugins examined: healthy\n", len(report.Plugins))
+		s.Printf("Plugins examined: %d, all healthy\n", len(report.Plugins))
 	default:
-		s.Printf("\n%d plugins examined: %d errors and warnings\n", len(report.Plugins), n)
+		s.Printf("\nPlugins examined: %d, errors and warnings: %d\n", len(report.Plugins), n)
 	}
 	return findings.Result(report.Findings)
 }

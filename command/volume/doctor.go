@@ -72,9 +72,9 @@ func summary(s *session.Session, report *rest.VolumeReport) {
 	case report.Volumes == 0:
 		s.Println("No CSI volumes")
 	case n == 0:
-		s.Printf("%d of %d volumes examined: healthy\n", report.Volumes, report.Volumes)
+		s.Printf("Volumes examined: %d, all healthy\n", report.Volumes)
 	default:
-		s.Printf("%d volumes examined: %d errors and warnings\n", report.Volumes, n+report.Omitted)
+		s.Printf("Volumes examined: %d, errors and warnings: %d\n", report.Volumes, n+report.Omitted)
 	}
 	if report.Omitted > 0 {
 		s.Warnf("%d findings are not shown: examine single volumes or namespaces", report.Omitted)
