@@ -63,6 +63,10 @@ func (c *Config) plan(t *driver.Task) (*driver.Task, frame.Isolation, error) {
 	own.Devices = slices.Clone(t.Devices)
 	for n := range own.Devices { // the root directory has none of the host's
 		own.Devices[n].TaskPath = cmp.Or(own.Devices[n].TaskPath, own.Devices[n].HostPath)
+		if p := own.Devices[n].Permissions; p != "" && !(strings.Contains(p, "r") && strings.Contains(p, "w")) {
+			return nil, frame.Isolation{}, fault.New(fault.Invalid,
+				"device %s: driver %s gives device nodes for reading and writing, not with the permissions %q", own.Devices[n].HostPath, c.name(), p)
+		}
 	}
 	return &own, i, nil
 }

@@ -156,6 +156,11 @@ func TestDevices(t *testing.T) {
 	if got := run(t, d, task); got != "1\n1\n" {
 		t.Errorf("the task printed %q", got)
 	}
+	readOnly := suite.NewTask(t, sh("true"))
+	readOnly.Devices = []driver.Device{{HostPath: device, Permissions: "r"}}
+	if _, err := d.Start(suite.Context(t), readOnly); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `permissions "r"`) {
+		t.Errorf("a device for reading only: %v", err)
+	}
 }
 
 func TestConfigOfTasks(t *testing.T) {
