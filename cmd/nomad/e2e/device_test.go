@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,15 +62,20 @@ func needing(j *api.Job, device string) *api.Job {
 
 const usesDevice = `echo "has $DEMO_DEVICES"; head -c 4 /dev/demo | wc -c; ls /demo-devices; exec sleep 1000`
 
-// devicePlugin is the process of the plugin.
-func devicePlugin(a *kit.Agent) int {
-	for _, pid := range a.Processes() {
-		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasPrefix(string(cmdline), filepath.Join(a.Dir, "data/plugins/nomad-device-file")) {
-			return pid
+// devicePlugin waits for the process of the plugin, another one than before.
+func devicePlugin(a *kit.Agent, before int) (pid int) {
+	a.Until(30*time.Second, "the plugin runs", func() error {
+		found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range found {
+			cmdline, err := os.ReadFile(path)
+			if pid, _ = strconv.Atoi(strings.Split(path, "/")[2]); err == nil && pid != before &&
+				strings.HasPrefix(string(cmdline), filepath.Join(a.Dir, "data/plugins/nomad-device-file")) {
+				return nil
+			}
 		}
-	}
-	return 0
+		return errors.New("there is no process")
+	})
+	return pid
 }
 
 // losesDevice checks that an allocation with the device goes on after the agent and the plugin were killed, and fails with the
@@ -83,16 +89,11 @@ func losesDevice(t *testing.T, a *kit.Agent, dir, job string) {
 	if now := a.Running(job, 1); now.ID != id {
 		t.Fatalf("allocation %s was replaced by %s", id, now.ID)
 	}
-	old := devicePlugin(a)
+	old := devicePlugin(a, 0)
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	a.Until(30*time.Second, "the plugin runs again", func() error {
-		if now := devicePlugin(a); now == 0 || now == old {
-			return fmt.Errorf("process %d", now)
-		}
-		return nil
-	})
+	devicePlugin(a, old)
 	if err := os.Remove(filepath.Join(dir, "a")); err != nil {
 		t.Fatal(err)
 	}
