@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -153,6 +154,9 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
+	if old == nil || lost(old.Status) {
+		n.Events = withEvents(n.Events, tx, forgotten(tx, n)...)
+	}
 	n.HostVolumes = knownHostVolumes(tx, n)
 	ledger.MarkOwned(tx, n)
 	ledger.Located(tx, n)
@@ -198,6 +202,20 @@ func knownHostVolumes(tx *state.Txn, n *api.Node) map[string]*api.HostVolumeInfo
 	known := maps.Clone(n.HostVolumes)
 	maps.DeleteFunc(known, func(_ string, info *api.HostVolumeInfo) bool { return gone(info) })
 	return known
+}
+
+// forgotten are events about host volumes that a node still has and that have no row: they were deleted with -force while the
+// node was away, or created after the snapshot that was restored. Their data is not removed, since nobody can tell which.
+func forgotten(tx *state.Txn, n *api.Node) (events []*api.NodeEvent) {
+	for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
+		info := n.HostVolumes[name]
+		if info == nil || info.ID == "" || tx.HostVolume(info.Namespace, info.ID) != nil {
+			continue
+		}
+		events = append(events, event(fmt.Sprintf("The node has host volume %q (%s), which was forgotten: its directory %s is left. To use the data, register the directory under another name",
+			name, info.ID, info.Path), "Storage"))
+	}
+	return events[:min(len(events), eventsKept/2)]
 }
 
 // late reports whether a registration was sent before the one that is known: by way of a server that was cut off or
