@@ -39,9 +39,9 @@ func fits(t *testing.T, path string, bytes int) {
 
 func TestSizeOfAQuotaVolume(t *testing.T) {
 	t.Parallel()
-	for method, make := range map[string]func() string{"loop": t.TempDir, "btrfs": func() string { return disktest.Btrfs(t) }} {
+	for method, make := range map[string]func(*testing.T) string{"loop": (*testing.T).TempDir, "btrfs": func(t *testing.T) string { return disktest.Btrfs(t) }} {
 		t.Run(method, func(t *testing.T) {
-			n := start(t, make(), &records{all: map[string][]byte{}})
+			n := start(t, make(t), &records{all: map[string][]byte{}})
 			attributes := n.Fingerprint(t.Context())
 			if attributes["plugins.host_volume.quota.version"] == "" {
 				t.Skip("needs root, mkfs.ext4 and loop devices")
