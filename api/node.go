@@ -174,6 +174,8 @@ type NodeTopology struct {
 	Cores                  []*NodeCore `msg:",omitempty"`
 	OverrideTotalCompute   uint64      `msg:",omitempty"`
 	OverrideWitholdCompute uint64      `msg:",omitempty"`
+	// BusAssociativity is the NUMA node of devices, by PCI bus id; a node with one NUMA node has none.
+	BusAssociativity map[string]uint8 `json:",omitempty" msg:",omitempty"`
 }
 
 // NodeCore is one core of a node; speeds in MHz. Grade is true for a performance core.

@@ -4976,8 +4976,8 @@ func (z *NodeStub) Msgsize() (s int) {
 func (z *NodeTopology) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Nodes == nil {
 		zb0001Len--
@@ -4998,6 +4998,10 @@ func (z *NodeTopology) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.OverrideWitholdCompute == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.BusAssociativity == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -5048,6 +5052,15 @@ func (z *NodeTopology) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "OverrideWitholdCompute"
 			o = append(o, 0xb6, 0x4f, 0x76, 0x65, 0x72, 0x72, 0x69, 0x64, 0x65, 0x57, 0x69, 0x74, 0x68, 0x6f, 0x6c, 0x64, 0x43, 0x6f, 0x6d, 0x70, 0x75, 0x74, 0x65)
 			o = msgp.AppendUint64(o, z.OverrideWitholdCompute)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "BusAssociativity"
+			o = append(o, 0xb0, 0x42, 0x75, 0x73, 0x41, 0x73, 0x73, 0x6f, 0x63, 0x69, 0x61, 0x74, 0x69, 0x76, 0x69, 0x74, 0x79)
+			o = msgp.AppendMapHeader(o, uint32(len(z.BusAssociativity)))
+			for za0005, za0006 := range z.BusAssociativity {
+				o = msgp.AppendString(o, za0005)
+				o = msgp.AppendUint8(o, za0006)
+			}
 		}
 	}
 	return
@@ -5184,6 +5197,38 @@ func (z *NodeTopology) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "OverrideWitholdCompute")
 				return
 			}
+		case "BusAssociativity":
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "BusAssociativity")
+				return
+			}
+			if zb0006 > z020bc06climitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.BusAssociativity == nil {
+				z.BusAssociativity = make(map[string]uint8, zb0006)
+			} else if len(z.BusAssociativity) > 0 {
+				clear(z.BusAssociativity)
+			}
+			for zb0006 > 0 {
+				var za0006 uint8
+				zb0006--
+				var za0005 string
+				za0005, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "BusAssociativity")
+					return
+				}
+				za0006, bts, err = msgp.ReadUint8Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "BusAssociativity", za0005)
+					return
+				}
+				z.BusAssociativity[za0005] = za0006
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -5210,7 +5255,13 @@ func (z *NodeTopology) Msgsize() (s int) {
 			s += z.Cores[za0004].Msgsize()
 		}
 	}
-	s += 21 + msgp.Uint64Size + 23 + msgp.Uint64Size
+	s += 21 + msgp.Uint64Size + 23 + msgp.Uint64Size + 17 + msgp.MapHeaderSize
+	if z.BusAssociativity != nil {
+		for za0005, za0006 := range z.BusAssociativity {
+			_ = za0006
+			s += msgp.StringPrefixSize + len(za0005) + msgp.Uint8Size
+		}
+	}
 	return
 }
 

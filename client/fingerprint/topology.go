@@ -65,6 +65,37 @@ func readNUMA(t *api.NodeTopology, root string) map[uint16]uint8 {
 		}
 		t.Distances = append(t.Distances, row)
 	}
+	if len(nodes) > 1 {
+		t.BusAssociativity = readBuses(root)
+	}
+	return of
+}
+
+// busesMax limits how many devices a node reports the NUMA node of.
+const busesMax = 1024
+
+// readBuses returns the NUMA nodes of the PCI devices that tasks may use: memory controllers, bridges, parts of the
+// board and counters are left out, because a host has hundreds of them.
+func readBuses(root string) map[string]uint8 {
+	of := map[string]uint8{}
+	dirs, _ := filepath.Glob(filepath.Join(root, "bus/pci/devices/*"))
+	for _, dir := range dirs {
+		class, err := os.ReadFile(filepath.Join(dir, "class"))
+		if err != nil || len(of) == busesMax {
+			continue
+		}
+		switch kind := strings.TrimPrefix(string(class), "0x"); {
+		case strings.HasPrefix(kind, "05"), strings.HasPrefix(kind, "06"), strings.HasPrefix(kind, "08"), strings.HasPrefix(kind, "11"):
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "numa_node"))
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 8); err == nil { // -1 is unknown
+			of[filepath.Base(dir)] = uint8(n)
+		}
+	}
 	return of
 }
 

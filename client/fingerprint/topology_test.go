@@ -35,12 +35,16 @@ func TestTopologyOfTwoSockets(t *testing.T) {
 		cpu + "cpu0/cpufreq/base_frequency": "2500000", cpu + "cpu0/cpufreq/cpuinfo_max_freq": "3500000",
 		cpu + "cpu1/cpufreq/cpuinfo_max_freq": "3500000",
 		"devices/cpu_atom/cpus":               "3",
+		"bus/pci/devices/0000:01:00.0/class":  "0x030200", "bus/pci/devices/0000:01:00.0/numa_node": "1",
+		"bus/pci/devices/0000:02:00.0/class": "0x120000", "bus/pci/devices/0000:02:00.0/numa_node": "0",
+		"bus/pci/devices/0000:00:00.0/class": "0x060000", "bus/pci/devices/0000:00:00.0/numa_node": "0",
+		"bus/pci/devices/0000:03:00.0/class": "0x030200", "bus/pci/devices/0000:03:00.0/numa_node": "-1",
 	}), 2000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &api.NodeTopology{
-		Nodes: []int{0, 1}, Distances: [][]int{{10, 21}, {21, 10}},
+		Nodes: []int{0, 1}, Distances: [][]int{{10, 21}, {21, 10}}, BusAssociativity: map[string]uint8{"0000:01:00.0": 1, "0000:02:00.0": 0},
 		Cores: []*api.NodeCore{
 			{ID: 0, Grade: true, BaseSpeed: 2500, MaxSpeed: 3500},
 			{ID: 1, NodeID: 1, SocketID: 1, Grade: true, MaxSpeed: 3500},

@@ -44,6 +44,7 @@ func memoryMax(ask *api.Resources) int64 {
 const (
 	noCores   = "cores"
 	noDevices = "devices: no devices match request"
+	noNear    = "numa: no free cores near free devices"
 )
 
 // exclusiveAsk holds the requests of a group's tasks for cores and devices. Which ones they get depends on the node. It is
@@ -51,6 +52,8 @@ const (
 type exclusiveAsk struct {
 	cores   []coreAsk
 	devices []deviceAsk
+	// near are the tasks whose cores must or should be near devices.
+	near []nearAsk
 	// weight is the sum of the absolute weights of all device affinities.
 	weight float64
 }
@@ -65,6 +68,8 @@ type coreAsk struct {
 type deviceAsk struct {
 	task string
 	*feasible.Device
+	// near is set when the cores of the task must or should be near the devices.
+	near bool
 }
 
 // grant is an assignment of a node's cores and devices.
@@ -94,11 +99,14 @@ func newExclusiveAsk(g *api.TaskGroup) *exclusiveAsk {
 			ask := coreAsk{task: t.Name, count: n}
 			if t.Resources.NUMA != nil {
 				ask.numa = t.Resources.NUMA.Affinity
+				if len(t.Resources.NUMA.Devices) > 0 && ask.rank() < 2 {
+					s.near = append(s.near, nearAsk{t.Name, ask.numa == numaRequire})
+				}
 			}
 			s.cores = append(s.cores, ask)
 		}
 		for _, d := range feasible.Devices(t) {
-			s.devices = append(s.devices, deviceAsk{t.Name, d})
+			s.devices = append(s.devices, deviceAsk{t.Name, d, t.Resources.NUMA != nil && slices.Contains(t.Resources.NUMA.Devices, d.Name)})
 			_, weight := d.Score(&api.NodeDeviceResource{})
 			s.weight += weight
 		}
@@ -137,13 +145,22 @@ const (
 
 // grantOn returns an assignment on the node, or why there is none.
 func (s *exclusiveAsk) grantOn(row *fleet.Row) (*grant, string) {
-	g := &grant{}
 	if s == nil {
-		return g, ""
+		return &grant{}, ""
 	}
+	if len(s.near) > 0 {
+		return s.grantNear(row)
+	}
+	return s.grantAt(row, nil)
+}
+
+// grantAt returns an assignment in which the tasks of at have their cores, and their devices that must be near, at the NUMA node
+// with that position.
+func (s *exclusiveAsk) grantAt(row *fleet.Row, at map[string]int) (*grant, string) {
+	g := &grant{}
 	if len(s.cores) > 0 {
 		g.cores = map[string][]uint16{}
-		search := coreSearch{numa: row.NUMA(), asks: s.cores, given: g.cores, steps: searchMax}
+		search := coreSearch{numa: row.NUMA(), at: at, asks: s.cores, given: g.cores, steps: searchMax}
 		if !search.solve(0, row.FreeCores()) {
 			return nil, noCores
 		}
@@ -152,7 +169,7 @@ func (s *exclusiveAsk) grantOn(row *fleet.Row) (*grant, string) {
 		}
 	}
 	if len(s.devices) > 0 {
-		search := newDeviceSearch(row, s.devices)
+		search := newDeviceSearch(row, s.devices, at)
 		search.solve(0, s.weight > 0)
 		if !search.found {
 			return nil, noDevices
@@ -173,7 +190,9 @@ const searchMax = 256
 
 // coreSearch assigns cores to tasks in order and backtracks when a later one finds none.
 type coreSearch struct {
-	numa  []fleet.Bits
+	numa []fleet.Bits
+	// at are the positions of the NUMA nodes of tasks that are bound to one.
+	at    map[string]int
 	asks  []coreAsk
 	given map[string][]uint16
 	steps int
@@ -203,6 +222,12 @@ func (s *coreSearch) solve(k int, free fleet.Bits) bool {
 
 // places returns the sets from which the task may take its cores, best first: the NUMA node with the fewest free cores.
 func (s *coreSearch) places(ask coreAsk, free fleet.Bits) []fleet.Bits {
+	if i, bound := s.at[ask.task]; bound {
+		if set := s.numa[i].And(free); set.Len() >= ask.count {
+			return []fleet.Bits{set}
+		}
+		return nil
+	}
 	var sets []fleet.Bits
 	if ask.rank() < 2 {
 		for _, node := range s.numa {
@@ -234,6 +259,7 @@ func lowest(set fleet.Bits, n int) []uint16 {
 type deviceSearch struct {
 	row   *fleet.Row
 	asks  []deviceAsk
+	at    map[string]int
 	free  []fleet.Bits
 	given []deviceGrant
 	score float64
@@ -244,8 +270,8 @@ type deviceSearch struct {
 	matched float64
 }
 
-func newDeviceSearch(row *fleet.Row, asks []deviceAsk) *deviceSearch {
-	s := &deviceSearch{row: row, asks: asks, steps: searchMax}
+func newDeviceSearch(row *fleet.Row, asks []deviceAsk, at map[string]int) *deviceSearch {
+	s := &deviceSearch{row: row, asks: asks, at: at, steps: searchMax}
 	for i := range row.Devices() {
 		s.free = append(s.free, row.FreeDevices(i))
 	}
@@ -269,7 +295,7 @@ func (s *deviceSearch) solve(k int, prefers bool) {
 		left := slices.Clone(before)
 		group := s.row.Devices()[c.group]
 		given := &api.AllocatedDeviceResource{Vendor: group.Vendor, Type: group.Type, Name: group.Name}
-		for _, place := range lowest(before, ask.Count) {
+		for _, place := range lowest(s.freeFor(ask, c.group), ask.Count) {
 			given.DeviceIDs = append(given.DeviceIDs, group.Instances[place].ID)
 			left[place/64] &^= 1 << (place % 64)
 		}
@@ -278,6 +304,14 @@ func (s *deviceSearch) solve(k int, prefers bool) {
 		s.solve(k+1, prefers)
 		s.free[c.group], s.given, s.score = before, s.given[:k], score
 	}
+}
+
+// freeFor returns the free instances of the group that the request may have.
+func (s *deviceSearch) freeFor(ask deviceAsk, group int) fleet.Bits {
+	if i, bound := s.at[ask.task]; bound && ask.near {
+		return s.free[group].And(s.row.FreeDevicesNear(group, i))
+	}
+	return s.free[group]
 }
 
 type deviceChoice struct {
@@ -289,7 +323,7 @@ type deviceChoice struct {
 func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
 	var all []deviceChoice
 	for i, g := range s.row.Devices() {
-		if s.free[i].Len() >= ask.Count && ask.Fits(g.NodeDeviceResource) {
+		if s.freeFor(ask, i).Len() >= ask.Count && ask.Fits(g.NodeDeviceResource) {
 			matched, _ := ask.Score(g.NodeDeviceResource)
 			all = append(all, deviceChoice{i, matched})
 		}

@@ -347,9 +347,17 @@ var spoiledJobs = []spoiled{
 	{`group "g", task "t": numa affinity require is about reserved cores, and the task asks for none`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Resources.NUMA = &api.NUMAResource{Affinity: "require"}
 	}},
-	{`group "g", task "t": numa devices ["nvidia/gpu"] are not supported`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
-		t.Resources.CPU, t.Resources.Cores = 0, 1
+	{`group "g", task "t": numa device "nvidia/gpu" is not the name of a device block of the task`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.CPU, t.Resources.Cores, t.Resources.Devices = 0, 1, []*api.RequestedDevice{{Name: "gpu", Count: 1}}
 		t.Resources.NUMA = &api.NUMAResource{Affinity: "require", Devices: []string{"nvidia/gpu"}}
+	}},
+	{`group "g", task "t": numa devices need the affinity prefer or require`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.CPU, t.Resources.Cores, t.Resources.Devices = 0, 1, []*api.RequestedDevice{{Name: "gpu", Count: 1}}
+		t.Resources.NUMA = &api.NUMAResource{Devices: []string{"gpu"}}
+	}},
+	{`group "g", task "t": numa devices are about reserved cores, and the task asks for none`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.Devices = []*api.RequestedDevice{{Name: "gpu", Count: 1}}
+		t.Resources.NUMA = &api.NUMAResource{Affinity: "prefer", Devices: []string{"gpu"}}
 	}},
 	{"do not fit into an ephemeral_disk of 300 MB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = 1 << 40 }},
 	{`task "t": scaling type "horizontal" is not one of vertical_cpu, vertical_mem`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
@@ -465,6 +473,11 @@ func TestWhatIsAllowed(t *testing.T) {
 		"cores of one place": func(g *api.TaskGroup, _ *api.VolumeRequest) {
 			r := g.Tasks[0].Resources
 			r.CPU, r.Cores, r.NUMA = 0, 2, &api.NUMAResource{Affinity: "require"}
+		},
+		"cores near a device": func(g *api.TaskGroup, _ *api.VolumeRequest) {
+			r := g.Tasks[0].Resources
+			r.Devices = []*api.RequestedDevice{{Name: "nvidia/gpu", Count: 1}}
+			r.CPU, r.Cores, r.NUMA = 0, 2, &api.NUMAResource{Affinity: "require", Devices: []string{"nvidia/gpu"}}
 		},
 		"no restart":  func(g *api.TaskGroup, _ *api.VolumeRequest) { g.RestartPolicy.Attempts = 0 },
 		"all at once": func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Update = &api.UpdateStrategy{} },

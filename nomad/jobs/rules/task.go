@@ -138,7 +138,7 @@ func (c *check) resources(where string, r *api.Resources) {
 	}
 }
 
-// numa refuses requests that are not supported.
+// numa checks where the reserved cores shall be.
 func (c *check) numa(where string, r *api.Resources) {
 	n := r.NUMA
 	if n == nil {
@@ -146,7 +146,14 @@ func (c *check) numa(where string, r *api.Resources) {
 	}
 	c.oneOf(n.Affinity, []string{"none", "prefer", "require", ""}, "%s: numa affinity", where)
 	c.wrong(n.Affinity == "require" && r.Cores == 0, "%s: numa affinity require is about reserved cores, and the task asks for none", where)
-	c.wrong(len(n.Devices) > 0, "%s: numa devices %q are not supported: cores are not chosen by where devices are; leave them out", where, n.Devices)
+	if len(n.Devices) == 0 {
+		return
+	}
+	c.wrong(n.Affinity == "none" || n.Affinity == "", "%s: numa devices need the affinity prefer or require", where)
+	c.wrong(n.Affinity == "prefer" && r.Cores == 0, "%s: numa devices are about reserved cores, and the task asks for none", where)
+	for _, name := range n.Devices {
+		c.wrong(!slices.ContainsFunc(r.Devices, func(d *api.RequestedDevice) bool { return d.Name == name }), "%s: numa device %q is not the name of a device block of the task", where, name)
+	}
 }
 
 func (c *check) logs(where string, g *api.TaskGroup, l *api.LogConfig) {

@@ -91,6 +91,11 @@ func (r *Row) FreeDevices(group int) Bits {
 	return r.site.devices[group].healthy.Minus(r.devices[group])
 }
 
+// FreeDevicesNear are those of [Row.FreeDevices] that are at the NUMA node with the position in [Row.NUMA].
+func (r *Row) FreeDevicesNear(group, numa int) Bits {
+	return r.FreeDevices(group).And(r.site.devices[group].near[numa])
+}
+
 // Writable reports whether one more may write to the host volume.
 func (r *Row) Writable(w Write) bool {
 	return !slices.ContainsFunc(r.writes, func(have Write) bool { return have.Volume == w.Volume && (have.Alone || w.Alone) })

@@ -30,6 +30,8 @@ type cores struct {
 	reservable Bits
 	// numa are the reservable cores per NUMA node.
 	numa []Bits
+	// ids are the NUMA nodes of numa.
+	ids []uint8
 	// mhz are the speeds of single cores; those that are not listed have the usual one.
 	mhz   map[int]int64
 	usual int64
@@ -47,7 +49,7 @@ func newSite(n *api.Node) *site {
 	if n.NodeResources != nil {
 		for _, d := range n.NodeResources.Devices {
 			if d != nil {
-				s.devices = append(s.devices, newDevices(d))
+				s.devices = append(s.devices, newDevices(d, s.cores.ids, n.NodeResources.Processors.Topology))
 			}
 		}
 	}
@@ -145,7 +147,7 @@ func coresOf(n *api.Node) cores {
 	}
 	t := n.NodeResources.Processors.Topology
 	if t == nil || len(t.Cores) == 0 {
-		c.numa = []Bits{c.reservable}
+		c.numa, c.ids = []Bits{c.reservable}, []uint8{0}
 		return c
 	}
 	nodes := map[uint8][]uint16{}
@@ -167,7 +169,7 @@ func coresOf(n *api.Node) cores {
 	for id := range 256 {
 		if list := nodes[uint8(id)]; len(list) > 0 {
 			set := bitsOf(list)
-			c.numa = append(c.numa, set)
+			c.numa, c.ids = append(c.numa, set), append(c.ids, uint8(id))
 			usable = usable.or(set)
 		}
 	}
@@ -206,10 +208,16 @@ type Devices struct {
 	*api.NodeDeviceResource
 	places  map[string]int
 	healthy Bits
+	// near are the instances at each NUMA node that has cores for tasks.
+	near []Bits
 }
 
-func newDevices(d *api.NodeDeviceResource) *Devices {
-	g := &Devices{NodeDeviceResource: d, places: map[string]int{}, healthy: make(Bits, (len(d.Instances)+63)/64)}
+func newDevices(d *api.NodeDeviceResource, numa []uint8, t *api.NodeTopology) *Devices {
+	words := (len(d.Instances) + 63) / 64
+	g := &Devices{NodeDeviceResource: d, places: map[string]int{}, healthy: make(Bits, words), near: make([]Bits, len(numa))}
+	for i := range g.near {
+		g.near[i] = make(Bits, words)
+	}
 	for i, inst := range d.Instances {
 		if inst == nil {
 			continue
@@ -218,6 +226,34 @@ func newDevices(d *api.NodeDeviceResource) *Devices {
 		if inst.Healthy {
 			g.healthy.set(i)
 		}
+		if id, known := numaOf(inst, t); known {
+			if at := slices.Index(numa, id); at >= 0 {
+				g.near[at].set(i)
+			}
+		}
 	}
 	return g
+}
+
+// numaOf is the NUMA node of a device; with only one, all devices are at it.
+func numaOf(d *api.NodeDevice, t *api.NodeTopology) (uint8, bool) {
+	switch {
+	case t == nil || len(t.Cores) == 0:
+		return 0, true
+	case len(t.Nodes) == 1:
+		return uint8(t.Nodes[0]), true
+	case d.Locality == nil:
+		return 0, false
+	}
+	id, known := t.BusAssociativity[busID(d.Locality.PciBusID)]
+	return id, known
+}
+
+// busID is a PCI bus id as Linux writes it; some libraries write the domain with eight digits and capital letters.
+func busID(id string) string {
+	id = strings.ToLower(id)
+	if domain, rest, ok := strings.Cut(id, ":"); ok && len(domain) > 4 && strings.Contains(rest, ":") {
+		return strings.TrimPrefix(domain, strings.Repeat("0", len(domain)-4)) + ":" + rest
+	}
+	return id
 }
