@@ -20,6 +20,8 @@ const (
 	SearchEvals      = "evals"
 	SearchDeploys    = "deployment"
 	SearchPolicies   = "scaling_policy"
+	// SearchHostVolumes are dynamic host volumes.
+	SearchHostVolumes = "host_volumes"
 )
 
 // FuzzySearchRequest finds objects whose names contain a text, in upper or lower case.

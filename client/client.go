@@ -58,9 +58,7 @@ type Client struct {
 	// networks makes the networks of allocations.
 	networks *networks.Service
 	stats    *stats.Host
-	// meter measures devices; nil for a node that has none.
-	meter  deviceMeter
-	checks *checks.Prober
+	checks   *checks.Prober
 	// sessions run commands of users in tasks.
 	sessions  *sessions.Table
 	hostEnv   map[string]string

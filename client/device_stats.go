@@ -8,17 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/internal/metrics"
 )
 
-// deviceMeter reports the last measurements of the devices of this node.
+// deviceMeter reports the last measurements of the given devices of this node.
 type deviceMeter interface {
-	// Stats returns those of all devices.
-	Stats() []*api.DeviceGroupStats
-	// StatsOf returns those of the given instances.
 	StatsOf([]*api.AllocatedDeviceResource) []*api.DeviceGroupStats
 }
 
 // addDeviceUsage completes the use of an allocation by what its devices report, for each task and for all together.
 func addDeviceUsage(m deviceMeter, a *api.Allocation, used *api.AllocResourceUsage) {
-	if m == nil || a.AllocatedResources == nil {
+	if a.AllocatedResources == nil {
 		return
 	}
 	for _, task := range slices.Sorted(maps.Keys(used.Tasks)) {

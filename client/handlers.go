@@ -80,7 +80,7 @@ func (c *Client) allocStats(ctx context.Context, r *api.AllocRequest) (*api.Allo
 		return nil, err
 	}
 	used := e.group.Stats(ctx)
-	addDeviceUsage(c.meter, e.alloc.Present(), used)
+	addDeviceUsage(c.devices, e.alloc.Present(), used)
 	return &api.AllocStatsResponse{Stats: used}, nil
 }
 
@@ -179,8 +179,8 @@ func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Em
 
 func (c *Client) nodeStats(ctx context.Context, _ *api.NodeRequest) (*api.NodeStatsResponse, error) {
 	s, err := c.stats.Read(ctx)
-	if s != nil && c.meter != nil {
-		s.DeviceStats = c.meter.Stats()
+	if s != nil {
+		s.DeviceStats = c.devices.Stats()
 	}
 	return &api.NodeStatsResponse{Stats: s}, err
 }

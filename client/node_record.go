@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/dirquota"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/hostvolumes"
 	"github.com/open-nomad/open-nomad/plugins/driver/limits"
 )
 
@@ -152,9 +153,14 @@ func (c *Client) fill(ctx context.Context) error {
 	return nil
 }
 
-// Reload looks for the CNI networks and plugins of the host again.
+// Reload looks for the CNI networks and plugins of the host, and for the host volume plugins, again.
 func (c *Client) Reload(ctx context.Context) {
 	c.node.update(c.networks.CNIFingerprint(ctx))
+	plugins := c.hostVolumes.Fingerprint(ctx)
+	c.node.update(func(n *api.Node) {
+		maps.DeleteFunc(n.Attributes, func(key, _ string) bool { return hostvolumes.IsAttribute(key) })
+		maps.Copy(n.Attributes, plugins)
+	})
 }
 
 // driverChanged takes over news about a driver.

@@ -137,9 +137,7 @@ func (c *Client) measureHost(ctx context.Context, host *stats.Host) {
 		add("client.host.disk.used_percent", d.UsedPercent, of)
 		add("client.host.disk.inodes_percent", d.InodesUsedPercent, of)
 	}
-	if c.meter != nil {
-		out = append(out, deviceValues(c.meter.Stats(), base)...)
-	}
+	out = append(out, deviceValues(c.devices.Stats(), base)...)
 	c.measured.mu.Lock()
 	defer c.measured.mu.Unlock()
 	c.measured.host = out

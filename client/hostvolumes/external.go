@@ -140,6 +140,9 @@ func (s *Service) Fingerprint(ctx context.Context) map[string]string {
 
 func attribute(plugin string) string { return "plugins.host_volume." + plugin + ".version" }
 
+// IsAttribute reports whether the name is that of a node attribute of a host volume plugin.
+func IsAttribute(name string) bool { return strings.HasPrefix(name, "plugins.host_volume.") }
+
 func (s *Service) fingerprint(ctx context.Context, plugin string) (string, error) {
 	if !name.MatchString(plugin) {
 		return "", fault.New(fault.Invalid, "its name must be letters, digits, dots, dashes or underscores, at most 64")

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/hostvolumes/hostview"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -68,6 +69,9 @@ func (c *Put) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "host volume %q is %q of plugin %q on node %s: these do not change", v.ID, old.Name, old.PluginID, old.NodeID)
 	}
 	if err := nameTaken(tx, n, &v); err != nil {
+		return nil, err
+	}
+	if err := quota.HostVolumeAllowed(tx, &v); err != nil {
 		return nil, err
 	}
 	v.ModifyTime = tx.Now().UnixNano()

@@ -134,6 +134,44 @@ func TestNodeOfAVolumeIsChosen(t *testing.T) {
 	}
 }
 
+func TestQuotaLimitsTheSizeOfHostVolumes(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	limit := func(mb int) {
+		f.write(func(tx *state.Txn) {
+			tx.PutNamespace(&api.Namespace{Name: "default", Quota: "q"})
+			tx.PutQuota(&api.QuotaSpec{Name: "q", Limits: []*api.QuotaLimit{{RegionLimit: &api.QuotaResources{Storage: &api.QuotaStorageResources{HostVolumesMB: mb}}}}})
+		})
+	}
+	sized := func(mb int64) func(*api.HostVolume) {
+		return func(v *api.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = mb<<20, mb<<20 }
+	}
+	limit(100)
+	_, err := f.create("free", nil)
+	refused(t, err, fault.Conflict, "set capacity_min or capacity_max")
+	_, err = f.create("big", sized(101))
+	refused(t, err, fault.Conflict, "host_volumes exhausted (101 MiB needed > 100 MiB limit)")
+	a, err := f.create("a", sized(60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.create("b", sized(41))
+	refused(t, err, fault.Conflict, "host_volumes exhausted (101 MiB needed > 100 MiB limit)")
+	_, err = f.create("a", func(v *api.HostVolume) { v.ID = a.ID; sized(101)(v) })
+	refused(t, err, fault.Conflict, "host_volumes exhausted")
+	if _, err = f.create("a", func(v *api.HostVolume) { v.ID = a.ID; sized(100)(v) }); err != nil {
+		t.Errorf("a volume grows up to the limit: %v", err)
+	}
+	limit(10)
+	if _, err = f.create("a", func(v *api.HostVolume) { v.ID = a.ID; sized(100)(v) }); err != nil {
+		t.Errorf("a volume that does not grow is refused by a limit that was lowered: %v", err)
+	}
+	limit(0)
+	if _, err = f.create("free", nil); err != nil {
+		t.Errorf("without a limit: %v", err)
+	}
+}
+
 // TestAnswersOfTheNode: a refusal forgets the volume, a lost answer leaves it pending until the node reports it.
 func TestAnswersOfTheNode(t *testing.T) {
 	t.Parallel()

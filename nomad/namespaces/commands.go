@@ -78,7 +78,7 @@ func (c *UpsertPool) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Apply forgets the namespace, unless a job, a volume, a variable or a running allocation is in it.
+// Apply forgets the namespace, unless a job, a volume, a host volume, a variable or a running allocation is in it.
 func (c *DeleteNamespace) Apply(tx *state.Txn) (any, error) {
 	if tx.Namespace(c.Name) == nil {
 		return nil, fault.New(fault.NotFound, "namespace %q not found", c.Name)
@@ -89,6 +89,9 @@ func (c *DeleteNamespace) Apply(tx *state.Txn) (any, error) {
 	}
 	for v := range tx.Volumes(c.Name) {
 		u.add("volume", v.ID)
+	}
+	for v := range tx.HostVolumes(c.Name) {
+		u.add("host volume", v.ID)
 	}
 	for a := range tx.Allocs(c.Name) {
 		if !a.ClientTerminal() {
@@ -105,7 +108,7 @@ func (c *DeleteNamespace) Apply(tx *state.Txn) (any, error) {
 	return nil, nil
 }
 
-// Apply forgets the node pool, unless a node or a job names it.
+// Apply forgets the node pool, unless a node, a job or a host volume names it.
 func (c *DeletePool) Apply(tx *state.Txn) (any, error) {
 	if tx.NodePool(c.Name) == nil {
 		return nil, fault.New(fault.NotFound, "node pool %q not found", c.Name)
@@ -121,7 +124,12 @@ func (c *DeletePool) Apply(tx *state.Txn) (any, error) {
 			u.add("job", j.Namespace+"/"+j.ID)
 		}
 	}
-	if err := u.refusal("node pool", c.Name, "move or purge them first"); err != nil {
+	for v := range tx.HostVolumes(api.AllNamespaces) {
+		if v.NodePool == c.Name {
+			u.add("host volume", v.Namespace+"/"+v.ID)
+		}
+	}
+	if err := u.refusal("node pool", c.Name, "move, purge or delete them first"); err != nil {
 		return nil, err
 	}
 	tx.DeleteNodePool(c.Name)

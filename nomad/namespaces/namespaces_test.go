@@ -96,12 +96,14 @@ func TestNamespaceInUseIsKept(t *testing.T) {
 	r.given(func(tx *state.Txn) {
 		tx.PutJob(&api.Job{Namespace: "prod", ID: "web"})
 		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "prod", ID: "db"}})
+		tx.PutHostVolume(&api.HostVolume{Namespace: "prod", ID: "hv"})
 		tx.PutVariable(&api.VariableRow{VariableMeta: api.VariableMeta{Namespace: "prod", Path: "app/x"}})
 	})
-	refused(t, r.remove("prod"), fault.Conflict, `job "web"`, `volume "db"`, `variable "app/x"`)
+	refused(t, r.remove("prod"), fault.Conflict, `job "web"`, `volume "db"`, `host volume "hv"`, `variable "app/x"`)
 	r.given(func(tx *state.Txn) {
 		tx.DeleteJob("prod", "web")
 		tx.DeleteVolume("prod", "db")
+		tx.DeleteHostVolume("prod", "hv")
 		tx.DeleteVariable("prod", "app/x")
 	})
 	if err := r.remove("prod"); err != nil {
@@ -147,9 +149,11 @@ func TestPoolInUseIsKept(t *testing.T) {
 	r.given(func(tx *state.Txn) {
 		tx.PutNode(&api.Node{ID: "n1", NodePool: "gpu_1"})
 		tx.PutJob(&api.Job{Namespace: "default", ID: "train", NodePool: "gpu_1"})
+		tx.PutHostVolume(&api.HostVolume{Namespace: "default", ID: "hv", NodePool: "gpu_1"})
 	})
-	refused(t, r.removePool("gpu_1"), fault.Conflict, `node "n1"`, `job "default/train"`)
+	refused(t, r.removePool("gpu_1"), fault.Conflict, `node "n1"`, `job "default/train"`, `host volume "default/hv"`)
 	r.given(func(tx *state.Txn) {
+		tx.DeleteHostVolume("default", "hv")
 		tx.DeleteNode("n1")
 		tx.DeleteJob("default", "train")
 	})

@@ -68,9 +68,6 @@ func (c *check) resources(tx *state.Txn, r *api.QuotaResources) {
 		return
 	}
 	c.rest("region_limit", r.Devices, r.NUMA)
-	if s := r.Storage; s != nil {
-		c.wrong(s.HostVolumesMB != 0, "storage: host_volumes is not enforced by this version: remove it")
-	}
 	c.wrong(len(r.NodePools) > poolsMax, "%d limits of node pools, at most %d are possible", len(r.NodePools), poolsMax)
 	known := map[string]bool{}
 	for _, p := range r.NodePools {

@@ -56,7 +56,6 @@ func TestWhatNothingEnforcesIsRefused(t *testing.T) {
 		"region_limit: a device has no name":                        limited(api.QuotaResources{Devices: []*api.RequestedDevice{nil}}),
 		`region_limit: device "gpu" is limited twice`:               limited(api.QuotaResources{Devices: []*api.RequestedDevice{{Name: "gpu"}, {Name: "gpu"}}}),
 		"region_limit: numa is not enforced":                        limited(api.QuotaResources{NUMA: &api.NUMAResource{}}),
-		"storage: host_volumes is not enforced":                     limited(api.QuotaResources{Storage: &api.QuotaStorageResources{HostVolumesMB: 1}}),
 		`node_pool "gone" does not exist`:                           pool(api.NodePoolLimit{NodePool: "gone"}),
 		`node_pool "all": device "gpu": a limit has no constraints`: pool(api.NodePoolLimit{NodePool: "all", Devices: []*api.RequestedDevice{{Name: "gpu", Constraints: []*api.Constraint{{}}}}}),
 		`node_pool "all": storage is limited for the region only`:   pool(api.NodePoolLimit{NodePool: "all", Storage: &api.QuotaStorageResources{Volumes: 1}}),

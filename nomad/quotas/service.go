@@ -109,7 +109,7 @@ func usageOf(tx *state.Txn, q *api.QuotaSpec) *api.QuotaUsage {
 	sum, variables := book.Used(""), int(quota.MB(quota.VariablesOf(tx, q)))
 	r := &api.QuotaResources{
 		CPU: number(sum.CPU), Cores: number(sum.Cores), MemoryMB: number(sum.MemoryMB), MemoryMaxMB: number(sum.MemoryMaxMB), SecretsMB: number(sum.SecretsMB),
-		Storage: &api.QuotaStorageResources{VariablesMB: variables, Volumes: int(stored.Volumes), VolumesMB: int(stored.MB)},
+		Storage: &api.QuotaStorageResources{VariablesMB: variables, Volumes: int(stored.Volumes), VolumesMB: int(stored.MB), HostVolumesMB: int(quota.HostVolumesOf(tx, q))},
 	}
 	if l.RegionLimit != nil {
 		r.Devices = sum.Towards(l.RegionLimit.Devices)

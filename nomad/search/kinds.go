@@ -41,13 +41,14 @@ func (k kind) listable(rights *policy.Rights, ns string) bool {
 }
 
 var (
-	listJobs    = api.Right{On: api.OnNamespace, Any: []string{"list-jobs", "read-job"}}
-	readJob     = api.Right{On: api.OnNamespace, Any: []string{"read-job"}}
-	listScaling = api.Right{On: api.OnNamespace, Any: []string{"list-scaling-policies", "read-job"}}
-	listVolumes = api.Right{On: api.OnNamespace, Any: []string{"csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs"}}
-	readNodes   = api.Right{On: api.OnNode, Any: []string{"read"}}
-	readPools   = api.Right{On: api.OnNodePool, Any: []string{"read"}}
-	listPlugins = api.Right{On: api.OnPlugin, Any: []string{"list", "read"}}
+	listJobs        = api.Right{On: api.OnNamespace, Any: []string{"list-jobs", "read-job"}}
+	readJob         = api.Right{On: api.OnNamespace, Any: []string{"read-job"}}
+	listScaling     = api.Right{On: api.OnNamespace, Any: []string{"list-scaling-policies", "read-job"}}
+	listVolumes     = api.Right{On: api.OnNamespace, Any: []string{"csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs"}}
+	readHostVolumes = api.Right{On: api.OnNamespace, Any: []string{"host-volume-read"}}
+	readNodes       = api.Right{On: api.OnNode, Any: []string{"read"}}
+	readPools       = api.Right{On: api.OnNodePool, Any: []string{"read"}}
+	listPlugins     = api.Right{On: api.OnPlugin, Any: []string{"list", "read"}}
 )
 
 var kinds = []kind{
@@ -90,6 +91,13 @@ var kinds = []kind{
 		for v := range tx.Volumes(row.ns) {
 			if row.sees(listVolumes, v.Namespace) {
 				c.add(api.SearchVolumes, v.ID, func() []string { return []string{v.Namespace, v.ID} })
+			}
+		}
+	}},
+	{contexts: []string{api.SearchHostVolumes}, tables: []string{state.TableHostVolumes}, right: readHostVolumes, byID: true, walk: func(tx *state.Txn, row *view, c *collector) {
+		for v := range tx.HostVolumes(row.ns) {
+			if row.sees(readHostVolumes, v.Namespace) {
+				c.add(api.SearchHostVolumes, v.Name, func() []string { return []string{v.Namespace, v.ID} })
 			}
 		}
 	}},

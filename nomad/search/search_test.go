@@ -36,6 +36,7 @@ func open(t *testing.T, limits search.Limits) *search.Service {
 		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "data[0]", Namespace: ns, PluginID: "hostpath"}})
 	}
 	tx.PutNode(&api.Node{ID: "n1", Name: "rack-shop", CSINodePlugins: map[string]*api.CSIInfo{"hostpath": {PluginID: "hostpath", Healthy: true}}})
+	tx.PutHostVolume(&api.HostVolume{ID: "hv1", Name: "postgres-data", Namespace: "default", NodeID: "n1"})
 	tx.PutEval(&api.Evaluation{ID: "shop0000-eval", Namespace: "default", JobID: "shop"})
 	tx.Commit()
 	return search.New(search.Config{State: s, Limits: limits})
@@ -72,6 +73,8 @@ func TestObjectsAreFoundByPartsOfTheirNames(t *testing.T) {
 		{"default", "allocs", "front", []string{"shop.front[0] default a-default"}},
 		{"default", "nodes", "shop", []string{"rack-shop n1"}},
 		{"default", "volumes", "ata", []string{"data[0] default data[0]"}},
+		{"default", "host_volumes", "gres", []string{"postgres-data default hv1"}},
+		{"other", "host_volumes", "gres", nil},
 		{"default", "plugins", "host", []string{"hostpath"}},
 		{"default", "evals", "shop", []string{"shop0000-eval default shop0000-eval"}},
 		{"default", "evals", "eval", nil},

@@ -57,6 +57,9 @@ var finders = []finder{
 	{"volumes", by(wire.VolumeList, func(out *api.VolumeListResponse) []string {
 		return ids(out.Volumes, func(r *api.VolumeStub) string { return r.ID })
 	})},
+	{"host_volumes", by(wire.HostVolumeList, func(out *api.HostVolumeListResponse) []string {
+		return ids(out.Volumes, func(r *api.HostVolumeStub) string { return r.ID })
+	})},
 	{"namespaces", by(wire.NamespaceList, func(out *api.NamespaceListResponse) []string {
 		return ids(out.Namespaces, func(r *api.Namespace) string { return r.Name })
 	})},

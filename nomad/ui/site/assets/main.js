@@ -10,7 +10,7 @@ import {link} from './parts.js';
 const routes = [
   ['/ui/jobs/run', 'submit.js'], ['/ui/jobs/', 'job.js'], ['/ui/jobs', 'jobs.js'],
   ['/ui/allocations/', 'alloc.js'], ['/ui/clients/', 'node.js'], ['/ui/clients', 'nodes.js'],
-  ['/ui/storage/volumes/create', 'create.js'], ['/ui/storage/volumes/csi/', 'volume.js'], ['/ui/storage/volumes/', 'volume.js'], ['/ui/storage/plugins/', 'plugin.js'], ['/ui/storage', 'storage.js'],
+  ['/ui/storage/volumes/create', 'create.js'], ['/ui/storage/volumes/csi/', 'volume.js'], ['/ui/storage/volumes/host/', 'hostvolume.js'], ['/ui/storage/volumes/', 'volume.js'], ['/ui/storage/plugins/', 'plugin.js'], ['/ui/storage', 'storage.js'],
   ['/ui/csi/volumes/', 'volume.js'], ['/ui/csi/plugins/', 'plugin.js'], ['/ui/csi', 'storage.js'],
   ['/ui/topology', 'topology.js'], ['/ui/servers', 'servers.js'], ['/ui/evaluations/', 'evaluation.js'], ['/ui/evaluations', 'evaluations.js'],
   ['/ui/deployments/', 'deployment.js'], ['/ui/variables/new', 'variableform.js'], ['/ui/variables/edit/', 'variableform.js'], ['/ui/variables/var/', 'variable.js'], ['/ui/variables', 'variables.js'], ['/ui/access-control/new/', 'accessform.js'], ['/ui/access-control/edit/', 'accessform.js'], ['/ui/access-control', 'access.js'], ['/ui/settings', 'settings.js'],

@@ -9,6 +9,7 @@ export const paths = {
   alloc: (id, tab) => '/ui/allocations/' + seg(id) + (tab ? '/' + tab : ''),
   node: (id) => '/ui/clients/' + seg(id),
   volume: (id, ns, tab) => '/ui/storage/volumes/csi/' + seg(id) + '@' + seg(ns || 'default') + (tab ? '/' + tab : ''),
+  hostVolume: (id, ns) => '/ui/storage/volumes/host/' + seg(id) + '@' + seg(ns || 'default'),
   plugin: (id) => '/ui/storage/plugins/' + seg(id),
   evaluation: (id) => '/ui/evaluations/' + seg(id),
   deployment: (id) => '/ui/deployments/' + seg(id),

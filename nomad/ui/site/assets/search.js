@@ -8,6 +8,7 @@ import {paths} from './parts.js';
 const kinds = {
   jobs: ['Jobs', (m) => [m.ID, m.Scope[0], paths.job(m.Scope[1], m.Scope[0])]],
   volumes: ['Volumes', (m) => [m.ID, m.Scope[0], paths.volume(m.Scope.at(-1) || m.ID, m.Scope[0])]],
+  host_volumes: ['Host volumes', (m) => [m.ID, m.Scope[0], paths.hostVolume(m.Scope[1], m.Scope[0])]],
   nodes: ['Nodes', (m) => [m.ID, short(m.Scope[0]), paths.node(m.Scope[0])]],
   allocs: ['Allocations', (m) => [m.ID, short(m.Scope[1]), paths.alloc(m.Scope[1])]],
   tasks: ['Tasks', (m) => [m.ID, m.Scope.slice(1, 3).join(' / '), paths.job(m.Scope[1], m.Scope[0])]],
