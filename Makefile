@@ -36,7 +36,7 @@ RACED := $$($(GO) list ./plugins/... ./api/... ./nomad/... ./client/... ./comman
 # The CSI sanity tests use ginkgo, which refuses -parallel.
 SANITY := ./plugins/csi/fake ./plugins/csi/hostpath
 # Fault scenarios that make driven runs with tasks of other drivers.
-DRIVEN ?= ^(TestFault(01|02|03|04|05Partitions|08|09|13|15|16|17)|TestNothingIsWrittenBack)
+DRIVEN ?= ^(TestFault(01|02|03|04|05|08|09|13|15|16|17)|TestNothingIsWrittenBack)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 1500
 SOAK_CLUSTER_SEEDS := 75
