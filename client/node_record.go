@@ -158,6 +158,9 @@ func (c *Client) Reload(ctx context.Context) {
 	c.node.update(c.networks.CNIFingerprint(ctx))
 	plugins := c.hostVolumes.Fingerprint(ctx)
 	c.node.update(func(n *api.Node) {
+		if n.Attributes == nil {
+			return // the start has not read the node yet, and finds them itself
+		}
 		maps.DeleteFunc(n.Attributes, func(key, _ string) bool { return hostvolumes.IsAttribute(key) })
 		maps.Copy(n.Attributes, plugins)
 	})
