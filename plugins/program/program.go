@@ -110,7 +110,7 @@ func (p *Program) run(ctx context.Context, attend func(context.Context, Conn) er
 	}()
 	connected, err := c.Client()
 	if err != nil {
-		return fmt.Errorf("it does not speak %s: %w", p.Kind.Protocol, err)
+		return fmt.Errorf("it does not speak %s: %w", p.Kind.Protocol, handshake(err))
 	}
 	dispensed, err := connected.Dispense(serviceName)
 	if err != nil {
@@ -121,6 +121,16 @@ func (p *Program) run(ctx context.Context, attend func(context.Context, Conn) er
 		return fault.New(fault.Internal, "unexpected plugin %T", dispensed)
 	}
 	return attend(ctx, conn)
+}
+
+// handshake explains an error of go-plugin about the first line that a process prints, without what it prints.
+func handshake(err error) error {
+	for _, known := range []string{"Unrecognized remote plugin message", "parsing core protocol version"} {
+		if strings.Contains(err.Error(), known) {
+			return errors.New("it ended before its handshake, or printed something else")
+		}
+	}
+	return err
 }
 
 func end(c *plugin.Client, cmd *exec.Cmd) {
@@ -148,7 +158,7 @@ func Follow[T any, S Receiver[T]](ctx context.Context, timeout time.Duration, op
 	defer cancel(nil)
 	stream, err := open(ctx)
 	if err != nil {
-		return fmt.Errorf("Fingerprint: %w", err)
+		return fmt.Errorf("call Fingerprint: %w", err)
 	}
 	late := func(text string, wait time.Duration) *time.Timer {
 		return time.AfterFunc(wait, func() { cancel(fault.New(fault.Timeout, "it has sent no report of its health "+text+" %v", wait)) })
@@ -162,7 +172,7 @@ func Follow[T any, S Receiver[T]](ctx context.Context, timeout time.Duration, op
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return fmt.Errorf("Fingerprint: %w", err)
+			return fmt.Errorf("call Fingerprint: %w", err)
 		}
 		if err := each(r); err != nil {
 			return err
