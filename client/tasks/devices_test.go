@@ -42,6 +42,7 @@ func (f *fakeDevices) Reserve(_ context.Context, user string, list []*api.Alloca
 
 func (f *fakeDevices) Hold(user string, _ []*api.AllocatedDeviceResource) { f.call("hold " + user) }
 func (f *fakeDevices) Release(user string)                                { f.call("release " + user) }
+
 func (f *fakeDevices) Lost(ctx context.Context, _ []*api.AllocatedDeviceResource) string {
 	select {
 	case why := <-f.lost:

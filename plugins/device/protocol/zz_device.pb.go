@@ -16,12 +16,13 @@
 package protocol
 
 import (
-	schema "github.com/open-nomad/open-nomad/plugins/program/schema"
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	schema "github.com/open-nomad/open-nomad/plugins/program/schema"
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -1293,34 +1294,37 @@ func file_device_proto_rawDescGZIP() []byte {
 	return file_device_proto_rawDescData
 }
 
-var file_device_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
-var file_device_proto_goTypes = []any{
-	(*InfoRequest)(nil),         // 0: opennomad.device.v1.InfoRequest
-	(*InfoResponse)(nil),        // 1: opennomad.device.v1.InfoResponse
-	(*ConfigureRequest)(nil),    // 2: opennomad.device.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 3: opennomad.device.v1.ConfigureResponse
-	(*FingerprintRequest)(nil),  // 4: opennomad.device.v1.FingerprintRequest
-	(*FingerprintResponse)(nil), // 5: opennomad.device.v1.FingerprintResponse
-	(*Group)(nil),               // 6: opennomad.device.v1.Group
-	(*Instance)(nil),            // 7: opennomad.device.v1.Instance
-	(*Attribute)(nil),           // 8: opennomad.device.v1.Attribute
-	(*ReserveRequest)(nil),      // 9: opennomad.device.v1.ReserveRequest
-	(*ReserveResponse)(nil),     // 10: opennomad.device.v1.ReserveResponse
-	(*Mount)(nil),               // 11: opennomad.device.v1.Mount
-	(*DeviceNode)(nil),          // 12: opennomad.device.v1.DeviceNode
-	(*StatsRequest)(nil),        // 13: opennomad.device.v1.StatsRequest
-	(*StatsResponse)(nil),       // 14: opennomad.device.v1.StatsResponse
-	(*GroupStats)(nil),          // 15: opennomad.device.v1.GroupStats
-	(*InstanceStats)(nil),       // 16: opennomad.device.v1.InstanceStats
-	(*StatObject)(nil),          // 17: opennomad.device.v1.StatObject
-	(*StatValue)(nil),           // 18: opennomad.device.v1.StatValue
-	nil,                         // 19: opennomad.device.v1.Group.AttributesEntry
-	nil,                         // 20: opennomad.device.v1.ReserveResponse.EnvsEntry
-	nil,                         // 21: opennomad.device.v1.GroupStats.InstancesEntry
-	nil,                         // 22: opennomad.device.v1.StatObject.NestedEntry
-	nil,                         // 23: opennomad.device.v1.StatObject.AttributesEntry
-	(*schema.Schema)(nil),       // 24: opennomad.plugin.v1.Schema
-}
+var (
+	file_device_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+	file_device_proto_goTypes  = []any{
+		(*InfoRequest)(nil),         // 0: opennomad.device.v1.InfoRequest
+		(*InfoResponse)(nil),        // 1: opennomad.device.v1.InfoResponse
+		(*ConfigureRequest)(nil),    // 2: opennomad.device.v1.ConfigureRequest
+		(*ConfigureResponse)(nil),   // 3: opennomad.device.v1.ConfigureResponse
+		(*FingerprintRequest)(nil),  // 4: opennomad.device.v1.FingerprintRequest
+		(*FingerprintResponse)(nil), // 5: opennomad.device.v1.FingerprintResponse
+		(*Group)(nil),               // 6: opennomad.device.v1.Group
+		(*Instance)(nil),            // 7: opennomad.device.v1.Instance
+		(*Attribute)(nil),           // 8: opennomad.device.v1.Attribute
+		(*ReserveRequest)(nil),      // 9: opennomad.device.v1.ReserveRequest
+		(*ReserveResponse)(nil),     // 10: opennomad.device.v1.ReserveResponse
+		(*Mount)(nil),               // 11: opennomad.device.v1.Mount
+		(*DeviceNode)(nil),          // 12: opennomad.device.v1.DeviceNode
+		(*StatsRequest)(nil),        // 13: opennomad.device.v1.StatsRequest
+		(*StatsResponse)(nil),       // 14: opennomad.device.v1.StatsResponse
+		(*GroupStats)(nil),          // 15: opennomad.device.v1.GroupStats
+		(*InstanceStats)(nil),       // 16: opennomad.device.v1.InstanceStats
+		(*StatObject)(nil),          // 17: opennomad.device.v1.StatObject
+		(*StatValue)(nil),           // 18: opennomad.device.v1.StatValue
+		nil,                         // 19: opennomad.device.v1.Group.AttributesEntry
+		nil,                         // 20: opennomad.device.v1.ReserveResponse.EnvsEntry
+		nil,                         // 21: opennomad.device.v1.GroupStats.InstancesEntry
+		nil,                         // 22: opennomad.device.v1.StatObject.NestedEntry
+		nil,                         // 23: opennomad.device.v1.StatObject.AttributesEntry
+		(*schema.Schema)(nil),       // 24: opennomad.plugin.v1.Schema
+	}
+)
+
 var file_device_proto_depIdxs = []int32{
 	24, // 0: opennomad.device.v1.InfoResponse.config:type_name -> opennomad.plugin.v1.Schema
 	6,  // 1: opennomad.device.v1.FingerprintResponse.groups:type_name -> opennomad.device.v1.Group

@@ -17,6 +17,7 @@ package protocol
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -156,15 +157,19 @@ type UnimplementedDeviceServer struct{}
 func (UnimplementedDeviceServer) Info(context.Context, *InfoRequest) (*InfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Info not implemented")
 }
+
 func (UnimplementedDeviceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
+
 func (UnimplementedDeviceServer) Fingerprint(*FingerprintRequest, grpc.ServerStreamingServer[FingerprintResponse]) error {
 	return status.Error(codes.Unimplemented, "method Fingerprint not implemented")
 }
+
 func (UnimplementedDeviceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
 }
+
 func (UnimplementedDeviceServer) Stats(*StatsRequest, grpc.ServerStreamingServer[StatsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Stats not implemented")
 }

@@ -9,11 +9,12 @@
 package schema
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -252,13 +253,16 @@ func file_schema_proto_rawDescGZIP() []byte {
 	return file_schema_proto_rawDescData
 }
 
-var file_schema_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_schema_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
-var file_schema_proto_goTypes = []any{
-	(Type)(0),         // 0: opennomad.plugin.v1.Type
-	(*Schema)(nil),    // 1: opennomad.plugin.v1.Schema
-	(*Attribute)(nil), // 2: opennomad.plugin.v1.Attribute
-}
+var (
+	file_schema_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_schema_proto_msgTypes  = make([]protoimpl.MessageInfo, 2)
+	file_schema_proto_goTypes   = []any{
+		Type(0),           // 0: opennomad.plugin.v1.Type
+		(*Schema)(nil),    // 1: opennomad.plugin.v1.Schema
+		(*Attribute)(nil), // 2: opennomad.plugin.v1.Attribute
+	}
+)
+
 var file_schema_proto_depIdxs = []int32{
 	2, // 0: opennomad.plugin.v1.Schema.attributes:type_name -> opennomad.plugin.v1.Attribute
 	0, // 1: opennomad.plugin.v1.Attribute.type:type_name -> opennomad.plugin.v1.Type

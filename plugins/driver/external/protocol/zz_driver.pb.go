@@ -17,12 +17,13 @@
 package protocol
 
 import (
-	schema "github.com/open-nomad/open-nomad/plugins/program/schema"
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	schema "github.com/open-nomad/open-nomad/plugins/program/schema"
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -2574,52 +2575,55 @@ func file_driver_proto_rawDescGZIP() []byte {
 	return file_driver_proto_rawDescData
 }
 
-var file_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
-var file_driver_proto_goTypes = []any{
-	(*InfoRequest)(nil),            // 0: opennomad.driver.v1.InfoRequest
-	(*InfoResponse)(nil),           // 1: opennomad.driver.v1.InfoResponse
-	(*Capabilities)(nil),           // 2: opennomad.driver.v1.Capabilities
-	(*ConfigureRequest)(nil),       // 3: opennomad.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),      // 4: opennomad.driver.v1.ConfigureResponse
-	(*FingerprintRequest)(nil),     // 5: opennomad.driver.v1.FingerprintRequest
-	(*FingerprintResponse)(nil),    // 6: opennomad.driver.v1.FingerprintResponse
-	(*EventsRequest)(nil),          // 7: opennomad.driver.v1.EventsRequest
-	(*EventsResponse)(nil),         // 8: opennomad.driver.v1.EventsResponse
-	(*ValidateConfigRequest)(nil),  // 9: opennomad.driver.v1.ValidateConfigRequest
-	(*ValidateConfigResponse)(nil), // 10: opennomad.driver.v1.ValidateConfigResponse
-	(*Task)(nil),                   // 11: opennomad.driver.v1.Task
-	(*Logs)(nil),                   // 12: opennomad.driver.v1.Logs
-	(*Resources)(nil),              // 13: opennomad.driver.v1.Resources
-	(*Mount)(nil),                  // 14: opennomad.driver.v1.Mount
-	(*Device)(nil),                 // 15: opennomad.driver.v1.Device
-	(*Port)(nil),                   // 16: opennomad.driver.v1.Port
-	(*Handle)(nil),                 // 17: opennomad.driver.v1.Handle
-	(*StartTaskRequest)(nil),       // 18: opennomad.driver.v1.StartTaskRequest
-	(*StartTaskResponse)(nil),      // 19: opennomad.driver.v1.StartTaskResponse
-	(*RecoverTaskRequest)(nil),     // 20: opennomad.driver.v1.RecoverTaskRequest
-	(*RecoverTaskResponse)(nil),    // 21: opennomad.driver.v1.RecoverTaskResponse
-	(*Exit)(nil),                   // 22: opennomad.driver.v1.Exit
-	(*WaitTaskRequest)(nil),        // 23: opennomad.driver.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),       // 24: opennomad.driver.v1.WaitTaskResponse
-	(*StopTaskRequest)(nil),        // 25: opennomad.driver.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),       // 26: opennomad.driver.v1.StopTaskResponse
-	(*DestroyTaskRequest)(nil),     // 27: opennomad.driver.v1.DestroyTaskRequest
-	(*DestroyTaskResponse)(nil),    // 28: opennomad.driver.v1.DestroyTaskResponse
-	(*InspectTaskRequest)(nil),     // 29: opennomad.driver.v1.InspectTaskRequest
-	(*InspectTaskResponse)(nil),    // 30: opennomad.driver.v1.InspectTaskResponse
-	(*TaskStatsRequest)(nil),       // 31: opennomad.driver.v1.TaskStatsRequest
-	(*TaskStatsResponse)(nil),      // 32: opennomad.driver.v1.TaskStatsResponse
-	(*SignalTaskRequest)(nil),      // 33: opennomad.driver.v1.SignalTaskRequest
-	(*SignalTaskResponse)(nil),     // 34: opennomad.driver.v1.SignalTaskResponse
-	(*ExecTaskRequest)(nil),        // 35: opennomad.driver.v1.ExecTaskRequest
-	(*ExecTaskResponse)(nil),       // 36: opennomad.driver.v1.ExecTaskResponse
-	nil,                            // 37: opennomad.driver.v1.FingerprintResponse.AttributesEntry
-	nil,                            // 38: opennomad.driver.v1.Task.EnvEntry
-	nil,                            // 39: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
-	(*ExecTaskRequest_Start)(nil),  // 40: opennomad.driver.v1.ExecTaskRequest.Start
-	(*ExecTaskRequest_Size)(nil),   // 41: opennomad.driver.v1.ExecTaskRequest.Size
-	(*schema.Schema)(nil),          // 42: opennomad.plugin.v1.Schema
-}
+var (
+	file_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+	file_driver_proto_goTypes  = []any{
+		(*InfoRequest)(nil),            // 0: opennomad.driver.v1.InfoRequest
+		(*InfoResponse)(nil),           // 1: opennomad.driver.v1.InfoResponse
+		(*Capabilities)(nil),           // 2: opennomad.driver.v1.Capabilities
+		(*ConfigureRequest)(nil),       // 3: opennomad.driver.v1.ConfigureRequest
+		(*ConfigureResponse)(nil),      // 4: opennomad.driver.v1.ConfigureResponse
+		(*FingerprintRequest)(nil),     // 5: opennomad.driver.v1.FingerprintRequest
+		(*FingerprintResponse)(nil),    // 6: opennomad.driver.v1.FingerprintResponse
+		(*EventsRequest)(nil),          // 7: opennomad.driver.v1.EventsRequest
+		(*EventsResponse)(nil),         // 8: opennomad.driver.v1.EventsResponse
+		(*ValidateConfigRequest)(nil),  // 9: opennomad.driver.v1.ValidateConfigRequest
+		(*ValidateConfigResponse)(nil), // 10: opennomad.driver.v1.ValidateConfigResponse
+		(*Task)(nil),                   // 11: opennomad.driver.v1.Task
+		(*Logs)(nil),                   // 12: opennomad.driver.v1.Logs
+		(*Resources)(nil),              // 13: opennomad.driver.v1.Resources
+		(*Mount)(nil),                  // 14: opennomad.driver.v1.Mount
+		(*Device)(nil),                 // 15: opennomad.driver.v1.Device
+		(*Port)(nil),                   // 16: opennomad.driver.v1.Port
+		(*Handle)(nil),                 // 17: opennomad.driver.v1.Handle
+		(*StartTaskRequest)(nil),       // 18: opennomad.driver.v1.StartTaskRequest
+		(*StartTaskResponse)(nil),      // 19: opennomad.driver.v1.StartTaskResponse
+		(*RecoverTaskRequest)(nil),     // 20: opennomad.driver.v1.RecoverTaskRequest
+		(*RecoverTaskResponse)(nil),    // 21: opennomad.driver.v1.RecoverTaskResponse
+		(*Exit)(nil),                   // 22: opennomad.driver.v1.Exit
+		(*WaitTaskRequest)(nil),        // 23: opennomad.driver.v1.WaitTaskRequest
+		(*WaitTaskResponse)(nil),       // 24: opennomad.driver.v1.WaitTaskResponse
+		(*StopTaskRequest)(nil),        // 25: opennomad.driver.v1.StopTaskRequest
+		(*StopTaskResponse)(nil),       // 26: opennomad.driver.v1.StopTaskResponse
+		(*DestroyTaskRequest)(nil),     // 27: opennomad.driver.v1.DestroyTaskRequest
+		(*DestroyTaskResponse)(nil),    // 28: opennomad.driver.v1.DestroyTaskResponse
+		(*InspectTaskRequest)(nil),     // 29: opennomad.driver.v1.InspectTaskRequest
+		(*InspectTaskResponse)(nil),    // 30: opennomad.driver.v1.InspectTaskResponse
+		(*TaskStatsRequest)(nil),       // 31: opennomad.driver.v1.TaskStatsRequest
+		(*TaskStatsResponse)(nil),      // 32: opennomad.driver.v1.TaskStatsResponse
+		(*SignalTaskRequest)(nil),      // 33: opennomad.driver.v1.SignalTaskRequest
+		(*SignalTaskResponse)(nil),     // 34: opennomad.driver.v1.SignalTaskResponse
+		(*ExecTaskRequest)(nil),        // 35: opennomad.driver.v1.ExecTaskRequest
+		(*ExecTaskResponse)(nil),       // 36: opennomad.driver.v1.ExecTaskResponse
+		nil,                            // 37: opennomad.driver.v1.FingerprintResponse.AttributesEntry
+		nil,                            // 38: opennomad.driver.v1.Task.EnvEntry
+		nil,                            // 39: opennomad.driver.v1.InspectTaskResponse.AttributesEntry
+		(*ExecTaskRequest_Start)(nil),  // 40: opennomad.driver.v1.ExecTaskRequest.Start
+		(*ExecTaskRequest_Size)(nil),   // 41: opennomad.driver.v1.ExecTaskRequest.Size
+		(*schema.Schema)(nil),          // 42: opennomad.plugin.v1.Schema
+	}
+)
+
 var file_driver_proto_depIdxs = []int32{
 	2,  // 0: opennomad.driver.v1.InfoResponse.capabilities:type_name -> opennomad.driver.v1.Capabilities
 	42, // 1: opennomad.driver.v1.InfoResponse.agent_config:type_name -> opennomad.plugin.v1.Schema

@@ -18,6 +18,7 @@ package protocol
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -291,42 +292,55 @@ type UnimplementedDriverServer struct{}
 func (UnimplementedDriverServer) Info(context.Context, *InfoRequest) (*InfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Info not implemented")
 }
+
 func (UnimplementedDriverServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
+
 func (UnimplementedDriverServer) Fingerprint(*FingerprintRequest, grpc.ServerStreamingServer[FingerprintResponse]) error {
 	return status.Error(codes.Unimplemented, "method Fingerprint not implemented")
 }
+
 func (UnimplementedDriverServer) Events(*EventsRequest, grpc.ServerStreamingServer[EventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Events not implemented")
 }
+
 func (UnimplementedDriverServer) ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ValidateConfig not implemented")
 }
+
 func (UnimplementedDriverServer) StartTask(context.Context, *StartTaskRequest) (*StartTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartTask not implemented")
 }
+
 func (UnimplementedDriverServer) RecoverTask(context.Context, *RecoverTaskRequest) (*RecoverTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecoverTask not implemented")
 }
+
 func (UnimplementedDriverServer) WaitTask(context.Context, *WaitTaskRequest) (*WaitTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WaitTask not implemented")
 }
+
 func (UnimplementedDriverServer) StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopTask not implemented")
 }
+
 func (UnimplementedDriverServer) DestroyTask(context.Context, *DestroyTaskRequest) (*DestroyTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DestroyTask not implemented")
 }
+
 func (UnimplementedDriverServer) InspectTask(context.Context, *InspectTaskRequest) (*InspectTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method InspectTask not implemented")
 }
+
 func (UnimplementedDriverServer) TaskStats(context.Context, *TaskStatsRequest) (*TaskStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TaskStats not implemented")
 }
+
 func (UnimplementedDriverServer) SignalTask(context.Context, *SignalTaskRequest) (*SignalTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignalTask not implemented")
 }
+
 func (UnimplementedDriverServer) ExecTask(grpc.BidiStreamingServer[ExecTaskRequest, ExecTaskResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExecTask not implemented")
 }
