@@ -283,15 +283,15 @@ func (i *instance) known(stats []*api.DeviceGroupStats) (out []*api.DeviceGroupS
 }
 
 // reserve calls the process.
-func (i *instance) reserve(ctx context.Context, client protocol.DeviceClient, running context.Context, ids []string) (*device.Reservation, error) {
+func (i *instance) reserve(ctx context.Context, c *call) (*device.Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.conf.Timeout)
 	defer cancel()
-	defer context.AfterFunc(running, cancel)()
-	r, err := client.Reserve(ctx, &protocol.ReserveRequest{Ids: ids})
+	defer context.AfterFunc(c.running, cancel)()
+	r, err := c.client.Reserve(ctx, &protocol.ReserveRequest{Ids: c.ids})
 	switch {
 	case err == nil:
 		return protocol.ToReservation(r), nil
-	case running.Err() != nil:
+	case c.running.Err() != nil:
 		return nil, fault.New(fault.Unavailable, "device plugin %s ended during the reservation", i.conf.Name)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fault.New(fault.Unavailable, "device plugin %s has not answered the reservation within %v", i.conf.Name, i.conf.Timeout)

@@ -116,7 +116,7 @@ func (m *Manager) reserve(ctx context.Context, all []key) (*device.Reservation, 
 	}
 	out := &device.Reservation{Envs: map[string]string{}}
 	for _, c := range calls {
-		r, err := c.instance.reserve(ctx, c.client, c.running, c.ids)
+		r, err := c.instance.reserve(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("reserve devices: %w", err)
 		}

@@ -67,7 +67,7 @@ func (p *Program) Keep(ctx context.Context, attend func(context.Context, Conn) e
 		}
 		err = firstLine(err)
 		p.Log.Warn("process of the "+p.Kind.Noun+" ended", "error", err, "again_in", again)
-		ended(fmt.Errorf("%s: %.500s; it is started again", p.Path, err))
+		ended(fmt.Errorf("%s: %.500s; it is started again", p.Path, err.Error()))
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
