@@ -66,8 +66,12 @@ func (s *Store) Ensure(ctx context.Context, t *driver.Task, c *config.Task) (str
 	if err != nil {
 		return "", err
 	}
-	for {
+	for again := true; ; {
 		id, err := s.get(ctx, t, c, name)
+		if again && errors.Is(err, fault.NotFound) { // a removal that was under way has taken it after the pull
+			again = false
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
