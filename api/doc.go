@@ -7,7 +7,7 @@
 //
 // Invariants:
 //   - Scalars are never pointers: zero means unset, and defaults are decoded over, not patched after. Attribute
-//     and StatValue of devices are the exception: which pointer is set tells the kind of the value.
+//     and StatValue of devices are the exception: the pointer that is set determines the kind of the value.
 //   - Durations are nanoseconds, memory and disk MiB, processor shares MHz, unless a name contains another unit.
 //   - Fields are only added, never re-typed: the stored shape is the public shape.
 //   - What was read from the state store is never changed: copy the struct, replace the part, put it back.

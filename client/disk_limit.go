@@ -28,16 +28,16 @@ func (c *Client) limitSizes() {
 	c.tree = c.tree.Limited(kind)
 }
 
-// limitWatch tells the tasks of allocations that their ephemeral disks are full: their own writes fail, and their output is dropped.
+// limitWatch notifies the tasks of allocations whose ephemeral disks are full: their own writes fail, and their output is dropped.
 type limitWatch struct {
-	// told are the allocations that were told.
-	told map[string]bool
+	// notified are the allocations whose tasks were notified.
+	notified map[string]bool
 	// idle holds a token while no look is under way: a disk that hangs holds up one of them only.
 	idle chan struct{}
 }
 
 func newLimitWatch() *limitWatch {
-	w := &limitWatch{told: map[string]bool{}, idle: make(chan struct{}, 1)}
+	w := &limitWatch{notified: map[string]bool{}, idle: make(chan struct{}, 1)}
 	w.idle <- struct{}{}
 	return w
 }
@@ -64,11 +64,11 @@ func (w *limitWatch) look(c *Client) {
 			if g == nil || g.EphemeralDisk == nil || !e.alloc.Dir().Full() {
 				continue
 			}
-			if full[id] = true; !w.told[id] {
+			if full[id] = true; !w.notified[id] {
 				c.log.Warn("allocation has used all of its ephemeral disk", "alloc_id", id, "ephemeral_disk_mib", g.EphemeralDisk.SizeMB)
 				e.alloc.TellDisk("The allocation has used the %d MiB of its ephemeral disk: what it writes fails, and output of its tasks is dropped", g.EphemeralDisk.SizeMB)
 			}
 		}
-		w.told = full
+		w.notified = full
 	}()
 }

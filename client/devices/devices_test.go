@@ -196,7 +196,7 @@ var plays = map[string]func(dir string){
 	},
 }
 
-// node is what a manager tells its node.
+// node records what a manager reports to its node.
 type node struct {
 	*devices.Manager
 	dir string
@@ -219,7 +219,7 @@ func (n *node) text() string {
 	return strings.Join(out, "\n")
 }
 
-func (n *node) told() string {
+func (n *node) recorded() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return strings.Join(n.events, "\n")
@@ -321,8 +321,8 @@ func TestDevicesOfTheNodeFollowThePlugin(t *testing.T) {
 	n.write(t, "devices", "v/t/n b\n")
 	eventually(t, "a is gone", func() bool { return n.text() == "v/t/n b true " })
 	for _, want := range []string{"device v/t/n[b] is lost: too hot", "device v/t/n[a] is lost: its plugin does not find it any more"} {
-		if !strings.Contains(n.told(), want) {
-			t.Errorf("events %s, want %s", n.told(), want)
+		if !strings.Contains(n.recorded(), want) {
+			t.Errorf("events %s, want %s", n.recorded(), want)
 		}
 	}
 	n.write(t, "die", "")
@@ -434,8 +434,8 @@ func TestWrongPlugins(t *testing.T) {
 		t.Run(play, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, "v/t/n a\n", "x="+play)
-			if !strings.Contains(n.told(), want) || !strings.HasPrefix(n.told(), "device plugin x: ") || n.text() != "" {
-				t.Errorf("events %s, devices %s; want %s", n.told(), n.text(), want)
+			if !strings.Contains(n.recorded(), want) || !strings.HasPrefix(n.recorded(), "device plugin x: ") || n.text() != "" {
+				t.Errorf("events %s, devices %s; want %s", n.recorded(), n.text(), want)
 			}
 			if _, err := n.Reserve(t.Context(), "task", nil); err != nil {
 				t.Errorf("a task without devices: %v", err)
@@ -448,7 +448,7 @@ func TestAGroupBelongsToOnePlugin(t *testing.T) {
 	t.Parallel()
 	n := start(t, "v/t/n a\n", "x=good", "y=other")
 	eventually(t, "one is refused", func() bool {
-		return strings.Contains(n.told(), "it reports devices v/t/n, which are those of device plugin")
+		return strings.Contains(n.recorded(), "it reports devices v/t/n, which are those of device plugin")
 	})
 	if strings.Count(n.text(), "v/t/n a") != 1 {
 		t.Errorf("%s", n.text())

@@ -36,13 +36,13 @@ type instance struct {
 	// live is the process that gets calls, running is its context; nil while the plugin is away.
 	live    protocol.DeviceClient
 	running context.Context
-	// problem is why the plugin is away; empty before the first report and while it runs. told is the last one that was recorded
+	// problem is why the plugin is away; empty before the first report and while it runs. recorded is the last one in an event
 	// as an event.
-	problem, told string
-	reported      bool
-	groups        []*api.NodeDeviceResource
-	lost          map[key]loss
-	stats         []*api.DeviceGroupStats
+	problem, recorded string
+	reported          bool
+	groups            []*api.NodeDeviceResource
+	lost              map[key]loss
+	stats             []*api.DeviceGroupStats
 }
 
 // loss is a device that a running plugin reports as unhealthy, or leaves out.
@@ -60,8 +60,8 @@ func (i *instance) run(ctx context.Context) {
 func (i *instance) away(why error) {
 	i.m.change(func() (events []*api.NodeEvent) {
 		i.live, i.running, i.problem, i.stats = nil, nil, fmt.Sprintf("device plugin %s: %v", i.conf.Name, why), nil
-		if i.problem != i.told {
-			i.told = i.problem
+		if i.problem != i.recorded {
+			i.recorded = i.problem
 			events = append(events, event(i.problem, map[string]string{"plugin": i.conf.Name}))
 		}
 		i.m.arrived(i)
@@ -182,7 +182,7 @@ func (i *instance) report(ctx context.Context, client protocol.DeviceClient, gro
 		}
 		i.prune(now)
 		changed = len(fresh) > 0 || !same(i.groups, groups)
-		i.groups, i.live, i.running, i.problem, i.told = groups, client, ctx, "", ""
+		i.groups, i.live, i.running, i.problem, i.recorded = groups, client, ctx, "", ""
 		i.m.arrived(i)
 		i.m.settle()
 		return events
@@ -195,7 +195,7 @@ func (i *instance) has(name group) bool {
 	return slices.ContainsFunc(i.groups, func(g *api.NodeDeviceResource) bool { return nameOf(g) == name })
 }
 
-// prune forgets lost devices that nobody uses and the plugin does not report. The caller holds mu.
+// prune removes lost devices that no task uses and that the plugin does not report. The caller holds mu.
 func (i *instance) prune(now map[key]string) {
 	for k := range i.lost {
 		if _, there := now[k]; !there && len(i.lost) > instancesMax && i.m.users[k] == "" {

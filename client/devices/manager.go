@@ -114,7 +114,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// change changes what is known under mu, wakes those who wait, and tells the node of changed devices. Events are those of
+// change changes what is known under mu, wakes all waiters, and reports changed devices to the node. Events are those of
 // the node.
 func (m *Manager) change(edit func() []*api.NodeEvent) {
 	m.updates.Lock()
@@ -136,7 +136,7 @@ func (m *Manager) change(edit func() []*api.NodeEvent) {
 			m.conf.NodeEvent(e)
 		}
 	}
-	if arrived { // the node has been told
+	if arrived { // the node has the report
 		m.allArrived()
 	}
 }

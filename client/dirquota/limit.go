@@ -32,7 +32,7 @@ type Usage struct {
 	Limit int64
 }
 
-// full is the room that must be left below the limit for a directory that is not full.
+// full is the free space below the limit from which on a directory is not full.
 const full = 64 << 10
 
 // Full reports whether the limit is reached.

@@ -20,7 +20,7 @@ func (t *try) wanted() decide.Wanted {
 	return decide.Wanted{
 		AllocID: r.AllocID, Use: r.Use, ExternalID: r.ExternalID, PluginID: r.PluginID, AccessMode: r.AccessMode,
 		AttachmentMode: r.AttachmentMode, Options: r.MountOptions, Lease: r.Lease, Stages: r.Stages,
-		Staging: r.Staging.Host, Target: r.Target.Host,
+		Staging: r.Staging.Host,
 	}
 }
 

@@ -205,7 +205,7 @@ func knownHostVolumes(tx *state.Txn, n *api.Node) map[string]*api.HostVolumeInfo
 }
 
 // forgotten are events about host volumes that a node still has and that have no row: they were deleted with -force while the
-// node was away, or created after the snapshot that was restored. Their data is not removed, since nobody can tell which.
+// node was away, or created after the snapshot that was restored. Their data is not removed, because it cannot be determined which.
 func forgotten(tx *state.Txn, n *api.Node) (events []*api.NodeEvent) {
 	for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
 		info := n.HostVolumes[name]

@@ -14,7 +14,7 @@ type Action string
 const (
 	// Mounted means that the volume is mounted as it is wanted: its record is changed to that.
 	Mounted Action = "mounted"
-	// Refuse ends the try. The class of the reason tells whether a later one may succeed: fault.Unavailable does.
+	// Refuse ends the try. The class of the reason determines whether a later one may succeed: fault.Unavailable does.
 	Refuse Action = "refuse"
 	// Adopt writes the record of a mount of the use that has none.
 	Adopt Action = "adopt"
@@ -56,8 +56,8 @@ type Wanted struct {
 	Lease time.Duration
 	// Stages is set when the plugin stages volumes.
 	Stages bool
-	// Staging and Target are paths of the host.
-	Staging, Target string
+	// Staging is the staging path on the host.
+	Staging string
 }
 
 // Seen is what the node has of the use and of its volume.
@@ -106,7 +106,7 @@ type User struct {
 // Health is what a mount responds.
 type Health int
 
-// States of a mount. Unknown means that it cannot be told now.
+// States of a mount. Unknown means that it cannot be determined now.
 const (
 	Healthy Health = iota
 	Failed

@@ -53,13 +53,13 @@ func learn(w *Wanted, s *Seen, word string) {
 	case "another volume":
 		s.Before = Row{Touched: true, ExternalID: "vol-2", PluginID: w.PluginID}
 	case "found healthy":
-		s.Found = Found{Path: w.Target, PluginID: w.PluginID}
+		s.Found = Found{Path: "/t/1", PluginID: w.PluginID}
 	case "found failed":
-		s.Found = Found{Path: w.Target, PluginID: w.PluginID, Health: Failed}
+		s.Found = Found{Path: "/t/1", PluginID: w.PluginID, Health: Failed}
 	case "found unknown":
-		s.Found = Found{Path: w.Target, PluginID: w.PluginID, Health: Unknown, Why: "statfs has not returned"}
+		s.Found = Found{Path: "/t/1", PluginID: w.PluginID, Health: Unknown, Why: "statfs has not returned"}
 	case "found by plugin q":
-		s.Found = Found{Path: w.Target, PluginID: "q"}
+		s.Found = Found{Path: "/t/1", PluginID: "q"}
 	case "lease over":
 		s.LeaseOver = true
 	case "user", "user leaves", "user of a device", "user shows", "own user":
@@ -127,7 +127,7 @@ func learn(w *Wanted, s *Seen, word string) {
 func use() Wanted {
 	return Wanted{
 		AllocID: "a1", ExternalID: "vol-1", PluginID: "p", AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem,
-		Staging: "/s/1", Target: "/t/1", Lease: time.Minute,
+		Staging: "/s/1", Lease: time.Minute,
 	}
 }
 

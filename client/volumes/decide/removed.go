@@ -6,7 +6,7 @@ type Removal string
 const (
 	// Removed means that the plugin, or the end of the mount, has settled it.
 	Removed Removal = "removed"
-	// Abandoned means that nothing is mounted, and that the plugin may keep something besides mounts for ever.
+	// Abandoned means that nothing is mounted, and that the plugin may keep something besides mounts indefinitely.
 	Abandoned Removal = "abandoned"
 	// Again repeats the call later.
 	Again Removal = "again"

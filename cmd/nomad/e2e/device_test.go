@@ -78,7 +78,7 @@ func devicePlugin(a *kit.Agent, before int) (pid int) {
 	return pid
 }
 
-// losesDevice checks that an allocation with the device goes on after the agent and the plugin were killed, and fails with the
+// losesDevice checks that an allocation with the device continues after the agent and the plugin were killed, and fails with the
 // reason when the device is lost.
 func losesDevice(t *testing.T, a *kit.Agent, dir, job string) {
 	t.Helper()

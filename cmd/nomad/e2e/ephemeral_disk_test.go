@@ -31,7 +31,7 @@ func onBtrfs(t *testing.T) *kit.Agent {
 // fill is a script that writes 101 MB to $NOMAD_ALLOC_DIR/data/f unless the file is there, and then lives on.
 const fill = `[ -e $NOMAD_ALLOC_DIR/data/f ] || dd if=/dev/zero of=$NOMAD_ALLOC_DIR/data/f bs=1048576 count=101; exec sleep 600`
 
-// sized waits until the allocation has used its 100 MB, and was told that.
+// sized waits until the allocation has used its 100 MB and was notified.
 func sized(t *testing.T, a *kit.Agent, job string) *api.AllocationListStub {
 	t.Helper()
 	alloc := a.Running(job, 1)
